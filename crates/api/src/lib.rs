@@ -1,0 +1,1 @@
+//! Wire types of the REST interface and their OpenAPI description.

@@ -1,0 +1,1 @@
+//! Files to validated settings and policy; errors with line and column.

@@ -1,0 +1,1 @@
+//! The loop: snapshot, plan, check, commit, dispatch, observe.

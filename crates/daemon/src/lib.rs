@@ -1,0 +1,1 @@
+//! REST, authentication and the wiring of control, store and engines.

@@ -1,0 +1,1 @@
+//! Processes and cgroups on this machine.

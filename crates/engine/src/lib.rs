@@ -1,0 +1,1 @@
+//! The engine trait, its contract suite and a scripted engine.

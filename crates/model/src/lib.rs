@@ -1,0 +1,1 @@
+//! Jobs, nodes, resources, policy, plan, events and reasons; apply(state, event).

@@ -1,0 +1,2 @@
+//! One scheduler for this machine, Slurm and Kubernetes.
+fn main() {}

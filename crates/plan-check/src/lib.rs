@@ -1,0 +1,1 @@
+//! An independent verdict on a plan: every violation, typed.

@@ -1,0 +1,1 @@
+//! Slurm's commands over muster: sbatch, srun, squeue, scancel, sinfo, scontrol, sacct.

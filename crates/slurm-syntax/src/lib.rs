@@ -1,0 +1,1 @@
+//! The text Slurm users and tools write: scripts, durations, host lists, GRES.

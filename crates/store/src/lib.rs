@@ -1,0 +1,1 @@
+//! The store trait, its contract suite, memory and SQLite.

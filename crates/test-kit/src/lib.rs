@@ -1,0 +1,1 @@
+//! Builders, cluster fixtures in text and generators; a dev-dependency only.

@@ -1,0 +1,2 @@
+//! Everything a developer or CI runs.
+fn main() {}
