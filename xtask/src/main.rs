@@ -1,2 +1,45 @@
-//! Everything a developer or CI runs.
-fn main() {}
+//! Everything a developer or CI runs: `cargo xtask demo | test | bench | dist | tidy`.
+//!
+//! Plain Rust and few dependencies, so that nothing but a Rust toolchain is needed to begin.
+//! What else a command needs it looks for, installs from Debian packages where it may, and
+//! otherwise says that it is missing (see [`need`]).
+
+mod args;
+mod metadata;
+mod need;
+mod root;
+mod sh;
+mod stage;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test [--long] [--only STAGE[,STAGE]]   every check, timed, with a table at the end
+  tidy                                   the house rules alone (seconds)
+";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let command = words.next().unwrap_or_default();
+    let rest: Vec<String> = words.collect();
+    let result = match command.as_str() {
+        "test" => test::main(&rest),
+        "tidy" => tidy::main(&rest),
+        "" | "help" | "-h" | "--help" => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        other => Err(format!("unknown command {other:?}\n{USAGE}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

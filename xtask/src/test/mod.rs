@@ -1,0 +1,65 @@
+//! `cargo xtask test`: everything, in stages, with a table at the end.
+
+mod build;
+mod deny;
+mod docs;
+mod e2e;
+
+use crate::args::Args;
+use crate::stage::Report;
+use crate::{sh, tidy};
+
+/// What the flags of `cargo xtask test` ask for.
+pub(crate) struct Options {
+    /// More cases, the slow beds, and whatever has to be installed first.
+    pub(crate) long: bool,
+}
+
+type Run = fn(&Options, &mut Report);
+
+const STAGES: &[(&str, Run)] = &[
+    ("tidy", |_, report| {
+        tidy::checks(report);
+        build::lints(report);
+    }),
+    ("unit", build::unit),
+    ("docs", |_, report| {
+        docs::checks(report);
+        build::rustdoc(report);
+    }),
+    ("deny", deny::checks),
+    ("e2e", e2e::checks),
+];
+
+/// `cargo xtask test [--long] [--only STAGE[,STAGE]]`.
+pub(crate) fn main(words: &[String]) -> Result<(), String> {
+    let mut args = Args::new(words);
+    let options = Options { long: args.switch("--long") };
+    let only = args.value("--only")?;
+    args.finish()?;
+    let wanted: Option<Vec<&str>> = only.as_deref().map(|only| only.split(',').collect());
+    for name in wanted.iter().flatten() {
+        if !STAGES.iter().any(|(stage, _)| stage == name) {
+            let known: Vec<&str> = STAGES.iter().map(|(stage, _)| *stage).collect();
+            return Err(format!("no stage {name:?}; there are {}", known.join(", ")));
+        }
+    }
+    let mut report = Report::default();
+    for (name, run) in STAGES {
+        if wanted.as_ref().is_none_or(|wanted| wanted.contains(name)) {
+            report.stage(name);
+            run(&options, &mut report);
+        }
+    }
+    report.close()
+}
+
+/// A cargo command of a test stage; tests read `MUSTER_TEST_LONG` to do more.
+pub(crate) fn cargo_test(options: &Options, args: &[&str]) -> std::process::Command {
+    let mut cargo = sh::cargo(&["test", "--locked"]);
+    cargo.args(args);
+    if options.long {
+        cargo.env("MUSTER_TEST_LONG", "1").env("PROPTEST_CASES", "2000");
+    }
+    cargo
+}
