@@ -1,1 +1,3 @@
-//! Wire types of the REST interface and their OpenAPI description.
+//! Wire types of the REST interface and their `OpenAPI` description.
+
+pub mod step;
