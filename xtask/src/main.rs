@@ -5,6 +5,8 @@
 //! otherwise says that it is missing (see [`need`]).
 
 mod args;
+mod demo;
+mod instance;
 mod metadata;
 mod need;
 mod root;
@@ -18,6 +20,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  demo [--keep]                          builds muster and runs a training pipeline here
   test [--long] [--only STAGE[,STAGE]]   every check, timed, with a table at the end
   tidy                                   the house rules alone (seconds)
 ";
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let command = words.next().unwrap_or_default();
     let rest: Vec<String> = words.collect();
     let result = match command.as_str() {
+        "demo" => demo::main(&rest),
         "test" => test::main(&rest),
         "tidy" => tidy::main(&rest),
         "" | "help" | "-h" | "--help" => {

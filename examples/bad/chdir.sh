@@ -1,0 +1,4 @@
+#!/bin/bash
+# A folder that does not exist.
+#SBATCH --chdir=/no/such/folder
+echo never runs

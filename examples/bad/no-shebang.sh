@@ -1,0 +1,3 @@
+# The first line must be #! and an interpreter.
+#SBATCH --time=10
+echo never runs

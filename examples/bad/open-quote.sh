@@ -1,0 +1,4 @@
+#!/bin/bash
+# The quote is never closed.
+#SBATCH --job-name="open
+echo never runs

@@ -1,0 +1,4 @@
+#!/bin/bash
+# No such partition.
+#SBATCH --partition=gpuu
+echo never runs

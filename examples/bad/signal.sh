@@ -1,0 +1,4 @@
+#!/bin/bash
+# No such signal.
+#SBATCH --signal=B:SIGFOO@60
+echo never runs
