@@ -1,1 +1,78 @@
-//! Jobs, nodes, resources, policy, plan, events and reasons; apply(state, event).
+//! Jobs, nodes, resources, policy, plans, events and reasons, and the one transition between states.
+//!
+//! This crate holds facts and arithmetic, never choices. [`State`] is a fold of [`Event`]s:
+//! [`State::apply`] is the only way it changes, and it is the same function in the daemon, in a
+//! test and in a replay. There is no clock here, no I/O, no random number, no float in a decision
+//! and no order that depends on a hash.
+//!
+//! ```
+//! use muster_model::{Event, EventKind, State, Timestamp};
+//! let mut state = State::default();
+//! state.apply(&Event { at: Timestamp::from_millis(0), kind: EventKind::Round }).unwrap();
+//! assert_eq!(state.seq, 1);
+//! ```
+
+pub mod account;
+pub mod amount;
+pub mod apply;
+pub mod array;
+pub mod constraint;
+pub mod cpuset;
+pub mod dependency;
+pub mod event;
+pub mod exit;
+pub mod id;
+pub mod job;
+pub mod node;
+pub mod partition;
+pub mod payload;
+pub mod placement;
+pub mod plan;
+pub mod policy;
+pub mod reason;
+pub mod request;
+pub mod spec;
+pub mod state;
+pub mod time;
+
+pub use account::{Account, Licence, Qos};
+pub use amount::{Cpus, DeviceMilli, Mib};
+pub use apply::ApplyError;
+pub use array::{ArraySpec, IndexRanges};
+pub use constraint::Constraint;
+pub use cpuset::CpuSet;
+pub use dependency::{
+    Dependency, DependencyKind, DependencyTarget, DependencyTerm, Gate, GateStatus, GateTarget,
+    Joiner,
+};
+pub use event::{Event, EventKind, JobUpdate};
+pub use exit::{EndCause, ExitReport, ExitStatus, StepId, StepRecord, Usage};
+pub use id::{BlobId, EngineName, JobId, NodeId};
+pub use job::{
+    ArrayTask, HetPart, Hold, Job, JobState, PendingSignal, SignalScope, Stop, StopCause,
+};
+pub use node::{Availability, Device, DeviceLink, Drain, ForeignUse, LinkKind, Node, NumaDomain};
+pub use partition::{Partition, PartitionState};
+pub use payload::Payload;
+pub use placement::{DeviceGrant, NodeShare, Placement};
+pub use plan::{Decision, Plan, Promise, Start, Work};
+pub use policy::{BackfillMode, NodeChoice, OrderMode, Policy};
+pub use reason::Reason;
+pub use request::{
+    Exclusive, GpuCount, GpuScope, LicenceRequest, MemoryRequest, NodeCount, Request, SwitchWish,
+};
+pub use spec::{
+    Checkpoint, JobKind, JobSpec, MailSpec, OpenMode, Owner, SignalSpec, SignalTarget, Stdio,
+    Volume,
+};
+pub use state::State;
+pub use time::{Seconds, TimeLimit, Timestamp};
+
+/// The version of the events and snapshots this build writes.
+///
+/// A build refuses a log whose version is higher than its own.
+pub const SCHEMA_VERSION: u32 = 1;
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

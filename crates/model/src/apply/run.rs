@@ -1,0 +1,190 @@
+//! A job's life with resources: placed, started, ended, put back in the queue.
+
+use super::ApplyError;
+use crate::{
+    EndCause, ExitReport, Hold, Job, JobId, JobState, Placement, State, StepRecord, StopCause,
+    TimeLimit, Timestamp,
+};
+use std::sync::Arc;
+
+/// What becomes of a job whose attempt is over.
+enum Outcome {
+    Over(JobState),
+    Requeued { hold: bool },
+}
+
+impl State {
+    pub(super) fn place(
+        &mut self,
+        at: Timestamp,
+        id: JobId,
+        attempt: u32,
+        placement: &Arc<Placement>,
+        time_limit: TimeLimit,
+    ) -> Result<(), ApplyError> {
+        let old = self.known("job_placed", id)?;
+        let out_of_order =
+            |why: String| ApplyError::OutOfOrder { event: "job_placed", job: id, why };
+        if !old.is_pending() {
+            return Err(out_of_order(format!("it is {:?}, not waiting", old.state)));
+        }
+        if attempt != old.attempt + 1 {
+            return Err(out_of_order(format!("attempt {attempt} after attempt {}", old.attempt)));
+        }
+        for share in &placement.nodes {
+            if !self.nodes.contains_key(&share.node) {
+                return Err(ApplyError::UnknownNode { event: "job_placed", node: share.node });
+            }
+        }
+        let mut new = Job::clone(&old);
+        new.state = JobState::Starting;
+        new.attempt = attempt;
+        new.placement = Some(Arc::clone(placement));
+        new.time_limit = time_limit;
+        new.placed = Some(at);
+        new.started = None;
+        new.ended = None;
+        new.exit = None;
+        new.message.clear();
+        new.steps.clear();
+        new.usage = crate::Usage::default();
+        self.replace(&old, new);
+        Ok(())
+    }
+
+    pub(super) fn started(
+        &mut self,
+        at: Timestamp,
+        id: JobId,
+        attempt: u32,
+    ) -> Result<(), ApplyError> {
+        let Some(old) = self.current("job_started", id, attempt)? else { return Ok(()) };
+        if old.started.is_some() {
+            return Ok(());
+        }
+        let mut new = Job::clone(&old);
+        new.started = Some(at);
+        if old.state == JobState::Starting {
+            new.state = JobState::Running;
+        }
+        self.replace(&old, new);
+        self.settle_dependents(at, id);
+        Ok(())
+    }
+
+    pub(super) fn suspended(
+        &mut self,
+        id: JobId,
+        attempt: u32,
+        suspended: bool,
+    ) -> Result<(), ApplyError> {
+        let Some(old) = self.current("job_suspended", id, attempt)? else { return Ok(()) };
+        let state = match (old.state, suspended) {
+            (JobState::Running, true) => JobState::Suspended,
+            (JobState::Suspended, false) => JobState::Running,
+            _ => return Ok(()),
+        };
+        self.replace(&old, Job { state, ..Job::clone(&old) });
+        Ok(())
+    }
+
+    pub(super) fn signalled(&mut self, id: JobId, number: u32) -> Result<(), ApplyError> {
+        let old = self.known("job_signalled", id)?;
+        let mut new = Job::clone(&old);
+        new.signals.retain(|s| s.number != number);
+        self.replace(&old, new);
+        Ok(())
+    }
+
+    pub(super) fn step(
+        &mut self,
+        id: JobId,
+        attempt: u32,
+        step: &StepRecord,
+    ) -> Result<(), ApplyError> {
+        let Some(old) = self.current("step_observed", id, attempt)? else { return Ok(()) };
+        let mut new = Job::clone(&old);
+        match new.steps.iter_mut().find(|s| s.id == step.id) {
+            Some(known) => *known = step.clone(),
+            None => new.steps.push(step.clone()),
+        }
+        self.replace(&old, new);
+        Ok(())
+    }
+
+    pub(super) fn exited(
+        &mut self,
+        at: Timestamp,
+        id: JobId,
+        attempt: u32,
+        report: &ExitReport,
+    ) -> Result<(), ApplyError> {
+        let Some(old) = self.current("job_exited", id, attempt)? else { return Ok(()) };
+        let mut new = Job::clone(&old);
+        new.record_exit(report);
+        match self.outcome(&old, report) {
+            Outcome::Over(state) => new.state = state,
+            Outcome::Requeued { hold } => {
+                new.state = JobState::Pending;
+                new.placement = None;
+                new.stop = None;
+                new.eligible = None;
+                new.time_limit = old.spec.time_limit.unwrap_or(old.time_limit);
+                if hold {
+                    new.hold = Some(Hold::User);
+                }
+            }
+        }
+        self.replace(&old, new);
+        self.refresh_eligible(at, id);
+        self.settle_dependents(at, id);
+        Ok(())
+    }
+
+    /// What an attempt's end means, by the engine's cause and by what was asked of it.
+    fn outcome(&self, job: &Job, report: &ExitReport) -> Outcome {
+        let stop = job.stop.as_ref().map(|s| &s.cause);
+        if let Some(StopCause::Cancelled(_) | StopCause::HetPeer) = stop {
+            return Outcome::Over(JobState::Cancelled);
+        }
+        let by_status = || match report.status.success() {
+            true => JobState::Completed,
+            false => JobState::Failed,
+        };
+        let may_restart = job.spec.requeue && job.attempt <= self.policy.max_restarts;
+        match report.cause {
+            // It ended by itself with success: whatever was asked of it, it is done.
+            EndCause::Exited if report.status.success() => Outcome::Over(JobState::Completed),
+            EndCause::TimeLimit => Outcome::Over(JobState::Timeout),
+            EndCause::OutOfMemory => Outcome::Over(JobState::OutOfMemory),
+            EndCause::LaunchFailed => Outcome::Over(JobState::Failed),
+            EndCause::NodeReboot | EndCause::NodeLost if may_restart => {
+                Outcome::Requeued { hold: false }
+            }
+            EndCause::NodeReboot | EndCause::NodeLost => Outcome::Over(JobState::NodeFail),
+            EndCause::Exited | EndCause::Stopped => match stop {
+                None => Outcome::Over(by_status()),
+                Some(StopCause::Requeue { hold }) => Outcome::Requeued { hold: *hold },
+                Some(StopCause::Preempted(_)) if job.spec.requeue => {
+                    Outcome::Requeued { hold: false }
+                }
+                Some(StopCause::Preempted(_)) => Outcome::Over(JobState::Preempted),
+                Some(StopCause::Deadline) => Outcome::Over(JobState::Deadline),
+                Some(StopCause::Cancelled(_) | StopCause::HetPeer) => {
+                    Outcome::Over(JobState::Cancelled)
+                }
+            },
+        }
+    }
+
+    /// The job, where the attempt is its present one and has resources; else nothing to do.
+    fn current(
+        &self,
+        event: &'static str,
+        id: JobId,
+        attempt: u32,
+    ) -> Result<Option<Arc<Job>>, ApplyError> {
+        let job = self.known(event, id)?;
+        Ok((job.attempt == attempt && job.state.holds_resources()).then_some(job))
+    }
+}

@@ -1,0 +1,232 @@
+//! Events: the only things that change the state.
+
+use crate::{
+    Account, Availability, Drain, ExitReport, ForeignUse, Hold, JobId, JobSpec, Licence, Node,
+    NodeId, Partition, Placement, Policy, Qos, Reason, SignalScope, StepRecord, StopCause,
+    TimeLimit, Timestamp, is_default,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Something that happened, with its instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When the writer took it.
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened.
+///
+/// Inputs are commands that were accepted and observations of engines; decisions come out of a
+/// checked plan. Every name is stable: it is written to the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    // ---- inputs: the site
+    /// A node is there, or is described anew. Drain and jobs on it stay as they are.
+    NodeSet {
+        /// The description; `id` is an index that no other name has had.
+        node: Box<Node>,
+    },
+    /// A node without jobs is gone for good.
+    NodeRemoved {
+        /// Which.
+        node: NodeId,
+    },
+    /// A node can be reached, or cannot.
+    NodeAvailability {
+        /// Which.
+        node: NodeId,
+        /// What is known.
+        availability: Availability,
+    },
+    /// A node gets no new work, or again does (`None`).
+    NodeDrain {
+        /// Which.
+        node: NodeId,
+        /// The order.
+        #[serde(default, skip_serializing_if = "is_default")]
+        drain: Option<Drain>,
+    },
+    /// What on a node is not muster's.
+    NodeForeign {
+        /// Which.
+        node: NodeId,
+        /// All of it.
+        foreign: Vec<ForeignUse>,
+    },
+    /// A partition is there, or is described anew.
+    PartitionSet {
+        /// The description.
+        partition: Box<Partition>,
+    },
+    /// A partition is gone.
+    PartitionRemoved {
+        /// Its name.
+        name: String,
+    },
+    /// An account is there, or is described anew.
+    AccountSet {
+        /// The description.
+        account: Account,
+    },
+    /// A quality of service is there, or is described anew.
+    QosSet {
+        /// The description.
+        qos: Qos,
+    },
+    /// A licence is there, or has another count.
+    LicenceSet {
+        /// The description.
+        licence: Licence,
+    },
+    /// The policy from here on.
+    PolicySet {
+        /// All of it.
+        policy: Box<Policy>,
+    },
+
+    // ---- inputs: jobs
+    /// A job was accepted: one spec, or one for each component of a heterogeneous job.
+    ///
+    /// It takes consecutive ids from `first`: one for each array task (in index order) or component.
+    JobSubmitted {
+        /// The first id.
+        first: JobId,
+        /// The specs; more than one only for a heterogeneous job, which is never an array.
+        specs: Vec<Arc<JobSpec>>,
+    },
+    /// A job's request was changed.
+    JobUpdated {
+        /// Which.
+        job: JobId,
+        /// What of it.
+        update: Box<JobUpdate>,
+    },
+    /// A waiting job is held.
+    JobHeld {
+        /// Which.
+        job: JobId,
+        /// By whom.
+        hold: Hold,
+    },
+    /// A held job is let go.
+    JobReleased {
+        /// Which.
+        job: JobId,
+    },
+    /// A job shall end. A waiting one ends at once.
+    JobStop {
+        /// Which.
+        job: JobId,
+        /// Why.
+        cause: StopCause,
+    },
+    /// A signal for a running job.
+    JobSignal {
+        /// Which.
+        job: JobId,
+        /// The signal's number on Linux.
+        signal: u8,
+        /// Who gets it.
+        scope: SignalScope,
+    },
+    /// A running job shall stand still, or go on.
+    JobSuspend {
+        /// Which.
+        job: JobId,
+        /// True to stand still.
+        suspend: bool,
+    },
+
+    // ---- observations
+    /// An attempt's processes run.
+    JobStarted {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// A running attempt stands still, or goes on.
+    JobSuspended {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// True where it stands still.
+        suspended: bool,
+    },
+    /// A signal was delivered (or cannot be any more).
+    JobSignalled {
+        /// Which.
+        job: JobId,
+        /// The signal's number among the job's.
+        number: u32,
+    },
+    /// A step began or ended inside a running job.
+    StepObserved {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// The step as it stands.
+        step: StepRecord,
+    },
+    /// An attempt is over: nothing of it runs any more.
+    JobExited {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// How.
+        report: ExitReport,
+    },
+
+    // ---- decisions
+    /// A job starts: these resources are its own from here on.
+    JobPlaced {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// Where.
+        placement: Arc<Placement>,
+        /// Its limit in force.
+        time_limit: TimeLimit,
+    },
+    /// A waiting job can never run: it ends without having run.
+    JobRejected {
+        /// Which.
+        job: JobId,
+        /// Why.
+        reason: Reason,
+    },
+    /// Ended jobs leave the live list. Their history stays in its own tables.
+    JobsForgotten {
+        /// Which.
+        jobs: Vec<JobId>,
+    },
+    /// A planning round began; its `now` is the event's instant.
+    Round,
+}
+
+/// A change to a job's request (`scontrol update`). `None` leaves a field as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobUpdate {
+    /// A new limit; a running job's may be changed too.
+    #[serde(skip_serializing_if = "is_default")]
+    pub time_limit: Option<TimeLimit>,
+    /// A whole new spec for a waiting job: what the writer made of the change.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spec: Option<Arc<JobSpec>>,
+    /// A new throttle for its array; `Some(None)` is no bound.
+    #[serde(skip_serializing_if = "is_default")]
+    pub array_throttle: Option<Option<u32>>,
+    /// A new comment.
+    #[serde(skip_serializing_if = "is_default")]
+    pub comment: Option<String>,
+}

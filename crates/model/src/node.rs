@@ -1,0 +1,189 @@
+//! Nodes: what a machine has, and whether it may be used.
+
+use crate::{CpuSet, EngineName, Mib, NodeId, Timestamp, is_default};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A machine, or a part of one, that runs jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    /// Its index.
+    pub id: NodeId,
+    /// Its name, unique.
+    pub name: String,
+    /// Who runs its work.
+    pub engine: EngineName,
+    /// Its CPUs, numbered as Slurm numbers them (one number a hardware thread).
+    pub cpus: CpuSet,
+    /// Hardware threads on a core, at least 1.
+    pub threads_per_core: u32,
+    /// NUMA domains in order; their CPU sets are disjoint.
+    pub numa: Vec<NumaDomain>,
+    /// Memory that jobs may have.
+    pub memory: Mib,
+    /// Local scratch disk that jobs may ask for (`TmpDisk`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub scratch: Mib,
+    /// GPUs, ordered by index; `devices[i].index == i`.
+    pub devices: Vec<Device>,
+    /// Other countable resources by name.
+    #[serde(skip_serializing_if = "is_default")]
+    pub gres: BTreeMap<String, u64>,
+    /// Feature names (`--constraint`).
+    pub features: BTreeSet<String>,
+    /// Lower is chosen first (Slurm's `Weight`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub weight: u32,
+    /// Names of the switches above it, leaf first.
+    #[serde(skip_serializing_if = "is_default")]
+    pub switches: Vec<String>,
+    /// Invented, to learn and to test with: its CPUs and GPUs are not real.
+    #[serde(skip_serializing_if = "is_default")]
+    pub practice: bool,
+    /// Whether its engine can reach it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub availability: Availability,
+    /// No new work, and why.
+    #[serde(skip_serializing_if = "is_default")]
+    pub drain: Option<Drain>,
+    /// Use that is not muster's.
+    #[serde(skip_serializing_if = "is_default")]
+    pub foreign: Vec<ForeignUse>,
+    /// Names this start of the machine; changes when it starts again.
+    #[serde(skip_serializing_if = "is_default")]
+    pub boot: String,
+}
+
+/// A NUMA domain of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumaDomain {
+    /// The operating system's number of it.
+    pub id: u32,
+    /// Which socket it is on.
+    pub socket: u32,
+    /// Its CPUs.
+    pub cpus: CpuSet,
+    /// Its memory.
+    pub memory: Mib,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    /// Its index on the node, as `nvidia-smi` numbers it.
+    pub index: u32,
+    /// Its model as users ask for it, lower case without blanks: `a100`, `h100`.
+    pub model: String,
+    /// The vendor's full name.
+    #[serde(skip_serializing_if = "is_default")]
+    pub product: String,
+    /// The vendor's unique id.
+    #[serde(skip_serializing_if = "is_default")]
+    pub uuid: String,
+    /// Its memory.
+    pub memory: Mib,
+    /// The NUMA domain it is next to.
+    #[serde(skip_serializing_if = "is_default")]
+    pub numa: Option<u32>,
+    /// Not to be used, and why.
+    #[serde(skip_serializing_if = "is_default")]
+    pub unhealthy: Option<String>,
+    /// Direct links to other devices of the node.
+    #[serde(skip_serializing_if = "is_default")]
+    pub links: Vec<DeviceLink>,
+    /// The device files that open it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub files: Vec<String>,
+}
+
+/// A connection from one device to another of the same node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DeviceLink {
+    /// The other device's index.
+    pub peer: u32,
+    /// What joins them.
+    pub kind: LinkKind,
+}
+
+/// What joins two devices, the nearest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkKind {
+    /// So many NVLink (or xGMI) lanes, directly or through a switch.
+    NvLink(u32),
+    /// One PCIe switch (`PIX`).
+    PcieSwitch,
+    /// Several PCIe switches (`PXB`).
+    PcieSwitches,
+    /// A PCIe host bridge (`PHB`).
+    HostBridge,
+    /// The same NUMA domain (`NODE`).
+    Numa,
+    /// The link between sockets (`SYS`).
+    Socket,
+}
+
+/// Whether a node can be reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Availability {
+    /// It answers.
+    #[default]
+    Up,
+    /// It does not, and since when and why.
+    Down {
+        /// A sentence.
+        reason: String,
+        /// Since when.
+        since: Timestamp,
+    },
+}
+
+/// An order to give a node no new work.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Drain {
+    /// A sentence.
+    pub reason: String,
+    /// Who ordered it.
+    pub by: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// Something that muster did not start and that takes a node's resources.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ForeignUse {
+    /// The device, where it is one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub device: Option<u32>,
+    /// CPUs it is known to hold.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cpus: CpuSet,
+    /// Memory it holds (of the device where there is one, else of the node).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub memory: Mib,
+    /// Whose it is.
+    pub owner: String,
+    /// What it is: a process id and a name.
+    pub what: String,
+}
+
+impl Node {
+    /// True where new work may start on it.
+    pub fn is_usable(&self) -> bool {
+        self.availability == Availability::Up && self.drain.is_none()
+    }
+
+    /// True where the device may be given to a job: healthy, and free of use that is not ours.
+    pub fn device_is_usable(&self, index: u32) -> bool {
+        self.devices.get(index as usize).is_some_and(|d| d.unhealthy.is_none())
+            && !self.foreign.iter().any(|f| f.device == Some(index))
+    }
+
+    /// How many sockets its CPUs are on, at least one.
+    pub fn sockets(&self) -> u32 {
+        (self.numa.iter().map(|n| n.socket).collect::<BTreeSet<_>>().len() as u32).max(1)
+    }
+}

@@ -1,0 +1,72 @@
+//! Where a job runs: on which nodes, CPUs and devices.
+
+use crate::{CpuSet, DeviceMilli, Mib, NodeId, is_default};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The resources of one job. Node order is rank order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The partition it runs in.
+    pub partition: String,
+    /// What it has on each node, in rank order; no node twice.
+    pub nodes: Vec<NodeShare>,
+    /// Licences it holds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub licences: BTreeMap<String, u32>,
+}
+
+/// What a job has on one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeShare {
+    /// The node.
+    pub node: NodeId,
+    /// How many of its tasks run there.
+    pub tasks: u32,
+    /// Its CPUs.
+    pub cpus: CpuSet,
+    /// Its memory.
+    pub memory: Mib,
+    /// Its devices, by ascending index.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub devices: Vec<DeviceGrant>,
+    /// Other countable resources.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gres: BTreeMap<String, u64>,
+    /// Nobody else may be on the node.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub exclusive: bool,
+}
+
+/// A device, or a share of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DeviceGrant {
+    /// The device's index on its node.
+    pub index: u32,
+    /// How much of it.
+    pub share: DeviceMilli,
+    /// How much of its memory.
+    pub memory: Mib,
+}
+
+impl Placement {
+    /// Tasks on all nodes.
+    pub fn tasks(&self) -> u32 {
+        self.nodes.iter().map(|n| n.tasks).sum()
+    }
+
+    /// CPUs on all nodes.
+    pub fn cpus(&self) -> u32 {
+        self.nodes.iter().map(|n| n.cpus.len()).sum()
+    }
+
+    /// Memory on all nodes.
+    pub fn memory(&self) -> Mib {
+        self.nodes.iter().fold(Mib::ZERO, |sum, n| sum.plus(n.memory))
+    }
+
+    /// Devices on all nodes.
+    pub fn devices(&self) -> u32 {
+        self.nodes.iter().map(|n| n.devices.len() as u32).sum()
+    }
+}

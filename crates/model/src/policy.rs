@@ -1,0 +1,82 @@
+//! Policy: what a site decided about order, backfill and limits.
+
+use crate::Seconds;
+use serde::{Deserialize, Serialize};
+
+/// How a site wants its jobs scheduled. Every field has a default; the configuration's `[policy]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Policy {
+    /// In which order waiting jobs are considered.
+    pub order: OrderMode,
+    /// Whether and how later jobs may start before earlier ones.
+    pub backfill: BackfillMode,
+    /// Which of the fitting nodes is taken.
+    pub nodes: NodeChoice,
+    /// Time between the polite and the final signal (Slurm's `KillWait`).
+    pub kill_wait: Seconds,
+    /// Ended jobs stay in the live list so long (Slurm's `MinJobAge`).
+    pub min_job_age: Seconds,
+    /// The largest array index plus one (Slurm's `MaxArraySize`).
+    pub max_array_size: u32,
+    /// At most so many unfinished jobs (Slurm's `MaxJobCount`).
+    pub max_job_count: u32,
+    /// A job above a partition's limits is refused at submission, in place of waiting for ever
+    /// (Slurm's `EnforcePartLimits`).
+    pub enforce_partition_limits: bool,
+    /// Jobs whose dependency can never be met are cancelled (`kill_invalid_depend`).
+    pub kill_invalid_dependency: bool,
+    /// Jobs may be requeued unless they say otherwise (Slurm's `JobRequeue`).
+    pub requeue: bool,
+    /// A job that kills its node or cannot be launched is requeued at most so often.
+    pub max_restarts: u32,
+}
+
+/// The order of waiting jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderMode {
+    /// Partition tier, then priority (QOS, partition, nice, or set by hand), then submission.
+    #[default]
+    Fifo,
+}
+
+/// Whether later jobs may start first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackfillMode {
+    /// Never.
+    None,
+    /// Where the first waiting job is not delayed (EASY: Lifka, JSSPP 1995).
+    #[default]
+    Easy,
+}
+
+/// Which of the fitting nodes is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeChoice {
+    /// The fullest first.
+    #[default]
+    Pack,
+    /// The emptiest first.
+    Spread,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            order: OrderMode::Fifo,
+            backfill: BackfillMode::Easy,
+            nodes: NodeChoice::Pack,
+            kill_wait: Seconds(30),
+            min_job_age: Seconds(300),
+            max_array_size: 100_001,
+            max_job_count: 1_000_000,
+            enforce_partition_limits: false,
+            kill_invalid_dependency: false,
+            requeue: true,
+            max_restarts: 10,
+        }
+    }
+}

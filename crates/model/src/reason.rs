@@ -1,0 +1,396 @@
+//! Why a job waits: every reason there is, with its numbers.
+
+use crate::{JobId, Mib, Seconds, TimeLimit, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Why a job waits, or why it ended without running.
+///
+/// Each variant has a stable code ([`Reason::code`]), a Slurm word ([`Reason::slurm_word`]) and a
+/// page in the docs (`docs/reasons/<CODE>.md`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Reason {
+    /// No planning round has looked at it yet.
+    NotPlannedYet,
+    /// Its owner holds it.
+    HeldByUser,
+    /// An admin holds it.
+    HeldByAdmin,
+    /// Its begin time has not come.
+    BeginTime {
+        /// When it comes.
+        at: Timestamp,
+    },
+    /// Jobs that it depends on are not done.
+    Dependency {
+        /// The unmet terms as text, at most eight.
+        waiting_for: Vec<String>,
+    },
+    /// A job that it depends on can never meet the condition.
+    DependencyNeverSatisfied {
+        /// The failed term as text.
+        term: String,
+    },
+    /// Its array already runs as many tasks as its throttle allows.
+    ArrayTaskLimit {
+        /// The throttle.
+        limit: u32,
+    },
+    /// It asks for more time than the partition gives.
+    PartitionTimeLimit {
+        /// The partition.
+        partition: String,
+        /// What it gives.
+        limit: TimeLimit,
+    },
+    /// It asks for more or fewer nodes than the partition gives.
+    PartitionNodeLimit {
+        /// The partition.
+        partition: String,
+        /// What it asks for.
+        wanted: u32,
+    },
+    /// The partition starts no jobs.
+    PartitionDown {
+        /// The partition.
+        partition: String,
+    },
+    /// The partition starts and takes no jobs.
+    PartitionInactive {
+        /// The partition.
+        partition: String,
+    },
+    /// No node of the partition, even if empty, satisfies the request.
+    NoNodeFits {
+        /// The partition.
+        partition: String,
+        /// Nodes it needs.
+        wanted: u32,
+        /// Nodes that satisfy everything but this.
+        found: u32,
+        /// What they lack, as a sentence.
+        lacking: String,
+    },
+    /// Nodes that it needs are down, drained or named and absent.
+    NodesUnavailable {
+        /// Their names, at most eight.
+        nodes: Vec<String>,
+    },
+    /// What it needs is in use.
+    Resources {
+        /// The resource that is shortest, as a word: `gpus`, `cpus`, `memory`, `nodes`.
+        resource: String,
+        /// How much it needs of it (on one node where `nodes` is 1).
+        wanted: u64,
+        /// How much is free where it could go.
+        free: u64,
+        /// Nodes that it needs.
+        nodes: u32,
+        /// Jobs that hold what it waits for, soonest end first, at most eight.
+        held_by: Vec<JobId>,
+        /// Its expected start, if every running job takes its whole limit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start: Option<Timestamp>,
+    },
+    /// Jobs before it in the queue come first.
+    Priority {
+        /// The job whose start it would delay, or that is directly before it.
+        behind: JobId,
+        /// How many waiting jobs are before it.
+        ahead: u32,
+    },
+    /// Licences are in use.
+    Licences {
+        /// Which.
+        name: String,
+        /// How many it needs.
+        wanted: u32,
+        /// How many are free.
+        free: u32,
+    },
+    /// Licences that do not exist in that number.
+    LicencesNeverEnough {
+        /// Which.
+        name: String,
+        /// How many it needs.
+        wanted: u32,
+        /// How many there are.
+        total: u32,
+    },
+    /// It names a reservation that is not there.
+    ReservationAbsent {
+        /// The name.
+        name: String,
+    },
+    /// A GPU's free memory is too small.
+    GpuMemory {
+        /// What each GPU must have free.
+        wanted: Mib,
+        /// The largest that any GPU of the partition has.
+        largest: Mib,
+    },
+    /// It waits for few switches.
+    Switches {
+        /// At most so many.
+        count: u32,
+        /// Waits so long at most.
+        wait: Seconds,
+    },
+    /// It could not end by its deadline.
+    Deadline {
+        /// The deadline.
+        at: Timestamp,
+    },
+    /// Another component of its heterogeneous job waits.
+    HetPeer {
+        /// Which.
+        peer: JobId,
+    },
+    /// It was put back in the queue and waits for a moment.
+    Requeued {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// It could not be launched and is held until somebody looks.
+    LaunchFailedHeld {
+        /// What the engine said.
+        message: String,
+    },
+    /// The plan that would start it broke a rule; it is held and an alarm is raised.
+    PlanRefused {
+        /// Which rule.
+        rule: String,
+    },
+    /// The planning budget ended before it was looked at.
+    BudgetEnded,
+}
+
+impl Reason {
+    /// The stable code, also the name of its page.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotPlannedYet => "NOT_PLANNED_YET",
+            Self::HeldByUser => "HELD_BY_USER",
+            Self::HeldByAdmin => "HELD_BY_ADMIN",
+            Self::BeginTime { .. } => "BEGIN_TIME",
+            Self::Dependency { .. } => "DEPENDENCY",
+            Self::DependencyNeverSatisfied { .. } => "DEPENDENCY_NEVER_SATISFIED",
+            Self::ArrayTaskLimit { .. } => "ARRAY_TASK_LIMIT",
+            Self::PartitionTimeLimit { .. } => "PARTITION_TIME_LIMIT",
+            Self::PartitionNodeLimit { .. } => "PARTITION_NODE_LIMIT",
+            Self::PartitionDown { .. } => "PARTITION_DOWN",
+            Self::PartitionInactive { .. } => "PARTITION_INACTIVE",
+            Self::NoNodeFits { .. } => "NO_NODE_FITS",
+            Self::NodesUnavailable { .. } => "NODES_UNAVAILABLE",
+            Self::Resources { .. } => "RESOURCES",
+            Self::Priority { .. } => "PRIORITY",
+            Self::Licences { .. } => "LICENCES",
+            Self::LicencesNeverEnough { .. } => "LICENCES_NEVER_ENOUGH",
+            Self::ReservationAbsent { .. } => "RESERVATION_ABSENT",
+            Self::GpuMemory { .. } => "GPU_MEMORY",
+            Self::Switches { .. } => "SWITCHES",
+            Self::Deadline { .. } => "DEADLINE",
+            Self::HetPeer { .. } => "HET_PEER",
+            Self::Requeued { .. } => "REQUEUED",
+            Self::LaunchFailedHeld { .. } => "LAUNCH_FAILED_HELD",
+            Self::PlanRefused { .. } => "PLAN_REFUSED",
+            Self::BudgetEnded => "BUDGET_ENDED",
+        }
+    }
+
+    /// Slurm's word for it, as `squeue -o %r` prints it (Slurm's job reason codes page).
+    pub const fn slurm_word(&self) -> &'static str {
+        match self {
+            Self::NotPlannedYet => "None",
+            Self::HeldByUser => "JobHeldUser",
+            Self::HeldByAdmin | Self::PlanRefused { .. } => "JobHeldAdmin",
+            Self::BeginTime { .. } | Self::Requeued { .. } => "BeginTime",
+            Self::Dependency { .. } => "Dependency",
+            Self::DependencyNeverSatisfied { .. } => "DependencyNeverSatisfied",
+            Self::ArrayTaskLimit { .. } => "JobArrayTaskLimit",
+            Self::PartitionTimeLimit { .. } => "PartitionTimeLimit",
+            Self::PartitionNodeLimit { .. } => "PartitionNodeLimit",
+            Self::PartitionDown { .. } => "PartitionDown",
+            Self::PartitionInactive { .. } => "PartitionInactive",
+            Self::NoNodeFits { .. } | Self::GpuMemory { .. } => "BadConstraints",
+            Self::NodesUnavailable { .. } => "ReqNodeNotAvail",
+            Self::Resources { .. } | Self::Switches { .. } => "Resources",
+            Self::Priority { .. } | Self::HetPeer { .. } | Self::BudgetEnded => "Priority",
+            Self::Licences { .. } | Self::LicencesNeverEnough { .. } => "Licenses",
+            Self::ReservationAbsent { .. } => "Reservation",
+            Self::Deadline { .. } => "DeadLine",
+            Self::LaunchFailedHeld { .. } => "JobHoldMaxRequeue",
+        }
+    }
+
+    /// One of each kind, for tests that walk all of them.
+    pub fn samples() -> Vec<Self> {
+        let partition = || "main".to_owned();
+        vec![
+            Self::NotPlannedYet,
+            Self::HeldByUser,
+            Self::HeldByAdmin,
+            Self::BeginTime { at: Timestamp::from_secs(60) },
+            Self::Dependency { waiting_for: vec!["afterok:7".to_owned()] },
+            Self::DependencyNeverSatisfied { term: "afterok:7".to_owned() },
+            Self::ArrayTaskLimit { limit: 2 },
+            Self::PartitionTimeLimit {
+                partition: partition(),
+                limit: TimeLimit::Of(Seconds(3600)),
+            },
+            Self::PartitionNodeLimit { partition: partition(), wanted: 9 },
+            Self::PartitionDown { partition: partition() },
+            Self::PartitionInactive { partition: partition() },
+            Self::NoNodeFits {
+                partition: partition(),
+                wanted: 1,
+                found: 0,
+                lacking: "16 GPUs on one node; the largest node has 8".to_owned(),
+            },
+            Self::NodesUnavailable { nodes: vec!["n1".to_owned()] },
+            Self::Resources {
+                resource: "gpus".to_owned(),
+                wanted: 8,
+                free: 2,
+                nodes: 1,
+                held_by: vec![JobId(7)],
+                start: Some(Timestamp::from_secs(60)),
+            },
+            Self::Priority { behind: JobId(7), ahead: 1 },
+            Self::Licences { name: "sim".to_owned(), wanted: 2, free: 1 },
+            Self::LicencesNeverEnough { name: "sim".to_owned(), wanted: 9, total: 4 },
+            Self::ReservationAbsent { name: "demo".to_owned() },
+            Self::GpuMemory { wanted: Mib(81_920), largest: Mib(40_960) },
+            Self::Switches { count: 1, wait: Seconds(600) },
+            Self::Deadline { at: Timestamp::from_secs(60) },
+            Self::HetPeer { peer: JobId(8) },
+            Self::Requeued { until: Timestamp::from_secs(60) },
+            Self::LaunchFailedHeld { message: "no such directory".to_owned() },
+            Self::PlanRefused { rule: "over-allocated".to_owned() },
+            Self::BudgetEnded,
+        ]
+    }
+}
+
+fn plural(n: u64, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+fn ids(jobs: &[JobId]) -> String {
+    jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Reason {
+    /// One sentence for people, lower case, no full stop. Instants are left to the caller, who
+    /// knows the reader's time zone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPlannedYet => f.write_str("no planning round has looked at it yet"),
+            Self::HeldByUser => f.write_str("held by its owner"),
+            Self::HeldByAdmin => f.write_str("held by an admin"),
+            Self::BeginTime { .. } => f.write_str("its begin time has not come"),
+            Self::Dependency { waiting_for } => {
+                write!(f, "waits for {}", waiting_for.join(", "))
+            }
+            Self::DependencyNeverSatisfied { term } => {
+                write!(f, "{term} can never be met")
+            }
+            Self::ArrayTaskLimit { limit } => {
+                write!(f, "its array runs at most {} at once", plural(u64::from(*limit), "task"))
+            }
+            Self::PartitionTimeLimit { partition, limit } => match limit {
+                TimeLimit::Of(s) => write!(
+                    f,
+                    "asks for more time than partition {partition} gives ({} minutes)",
+                    s.0 / 60
+                ),
+                TimeLimit::Unlimited => {
+                    write!(f, "asks for more time than partition {partition} gives")
+                }
+            },
+            Self::PartitionNodeLimit { partition, wanted } => write!(
+                f,
+                "asks for {}, which partition {partition} does not give",
+                plural(u64::from(*wanted), "node")
+            ),
+            Self::PartitionDown { partition } => {
+                write!(f, "partition {partition} is down and starts no jobs")
+            }
+            Self::PartitionInactive { partition } => {
+                write!(f, "partition {partition} is inactive")
+            }
+            Self::NoNodeFits { partition, wanted, found, lacking } => write!(
+                f,
+                "needs {} of partition {partition}, {found} could ever do: {lacking}",
+                plural(u64::from(*wanted), "node")
+            ),
+            Self::NodesUnavailable { nodes } => {
+                write!(f, "needs nodes that are down or drained: {}", nodes.join(", "))
+            }
+            Self::Resources { resource, wanted, free, nodes, held_by, .. } => {
+                if *nodes == 1 {
+                    write!(f, "needs {wanted} {resource} on one node; at most {free} are free")?;
+                } else {
+                    write!(f, "needs {wanted} {resource} on {nodes} nodes; {free} are free")?;
+                }
+                if !held_by.is_empty() {
+                    write!(f, " (held by {})", ids(held_by))?;
+                }
+                Ok(())
+            }
+            Self::Priority { behind, ahead } => write!(
+                f,
+                "{} before it; starting it now would delay job {behind}",
+                plural(u64::from(*ahead), "waiting job")
+            ),
+            Self::Licences { name, wanted, free } => {
+                write!(f, "needs {} {name}; {free} are free", plural(u64::from(*wanted), "licence"))
+            }
+            Self::LicencesNeverEnough { name, wanted, total } => {
+                write!(f, "needs {wanted} of licence {name}; there are {total}")
+            }
+            Self::ReservationAbsent { name } => write!(f, "reservation {name} is not there"),
+            Self::GpuMemory { wanted, largest } => write!(
+                f,
+                "needs {wanted} free on each GPU; the largest GPU that it may use has {largest}"
+            ),
+            Self::Switches { count, wait } => write!(
+                f,
+                "waits up to {} s for nodes under {}",
+                wait.0,
+                plural(u64::from(*count), "switch")
+            ),
+            Self::Deadline { .. } => f.write_str("cannot end by its deadline"),
+            Self::HetPeer { peer } => {
+                write!(f, "component {peer} of its heterogeneous job has to wait")
+            }
+            Self::Requeued { .. } => f.write_str("was put back in the queue a moment ago"),
+            Self::LaunchFailedHeld { message } => {
+                write!(f, "could not be launched and is held: {message}")
+            }
+            Self::PlanRefused { rule } => {
+                write!(f, "the plan that would start it broke a rule ({rule}); held, please report")
+            }
+            Self::BudgetEnded => f.write_str("the planning round ended before its turn"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_reason_has_a_code_of_its_own_and_a_word_and_a_sentence() {
+        let samples = Reason::samples();
+        let codes: BTreeSet<_> = samples.iter().map(Reason::code).collect();
+        assert_eq!(codes.len(), samples.len());
+        for reason in samples {
+            assert!(!reason.slurm_word().contains(' '), "{reason:?}");
+            let text = reason.to_string();
+            assert!(!text.ends_with('.') && !text.is_empty(), "{text}");
+        }
+    }
+}
