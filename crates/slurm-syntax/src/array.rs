@@ -99,7 +99,9 @@ fn bad(text: &str, part: &str) -> Problem {
     {
         return problem.hint(format!("the smaller index comes first: {high}-{low}"));
     }
-    problem.hint("write indices and ranges, for example 0-15, 1,3,5-7 or 0-15:4, and %2 for two at once")
+    problem.hint(
+        "write indices and ranges, for example 0-15, 1,3,5-7 or 0-15:4, and %2 for two at once",
+    )
 }
 
 /// Prints a specification as `squeue` shows pending tasks: `3-9%2`.
@@ -129,8 +131,14 @@ mod tests {
             assert_eq!(spec.indices.iter().collect::<Vec<_>>(), indices, "{text}");
             assert_eq!(spec.throttle, throttle, "{text}");
         }
-        for text in ["5-1", "-1", "0-3:0", "a", "1001", "1-3%x", "", "1,", "1-3%", "1%-1", "1-2-3", "1%2%3"] {
-            assert_eq!(parse(text, ARRAY_SIZE_DEFAULT).expect_err(text).code, Code::ArrayBad, "{text}");
+        for text in
+            ["5-1", "-1", "0-3:0", "a", "1001", "1-3%x", "", "1,", "1-3%", "1%-1", "1-2-3", "1%2%3"]
+        {
+            assert_eq!(
+                parse(text, ARRAY_SIZE_DEFAULT).expect_err(text).code,
+                Code::ArrayBad,
+                "{text}"
+            );
         }
     }
 

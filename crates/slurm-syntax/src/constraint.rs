@@ -32,8 +32,9 @@ pub fn parse(text: &str) -> Result<Constraint, Problem> {
     }
     let counted = counts(&expression);
     if counted > 1 && parser.brackets == 0 {
-        return Err(bad(text, "more than one count needs square brackets")
-            .hint(format!("write [{text}]")));
+        return Err(
+            bad(text, "more than one count needs square brackets").hint(format!("write [{text}]"))
+        );
     }
     Ok(expression)
 }
@@ -141,12 +142,16 @@ impl Parser<'_> {
         let counted = terms.iter().filter(|term| matches!(term, Constraint::Count(..))).count();
         match joined_by {
             _ if counted > 0 && (counted < terms.len() || joined_by == Some(Operator::Or)) => {
-                Err(refused(self.text, "in square brackets either every term has a count and & joins them, or none"))
+                Err(refused(
+                    self.text,
+                    "in square brackets either every term has a count and & joins them, or none",
+                ))
             }
-            Some(Operator::And) if counted == 0 => {
-                Err(refused(self.text, "features joined with & in square brackets need a count each")
-                    .hint("write [a*2&b*4], or a&b without brackets"))
-            }
+            Some(Operator::And) if counted == 0 => Err(refused(
+                self.text,
+                "features joined with & in square brackets need a count each",
+            )
+            .hint("write [a*2&b*4], or a&b without brackets")),
             Some(Operator::And) => Ok(Constraint::All(terms)),
             Some(Operator::Or) => Ok(Constraint::OneForAll(terms)),
             None => Ok(terms.remove(0)),
@@ -259,7 +264,10 @@ mod tests {
 
     #[test]
     fn malformed_and_refused() {
-        for text in ["", "&a", "a&", "a||b", "(a", "a)", "[a", "a*", "a*0", "a*x", "a b", "[a]&[b]", "([a])", "a*2&b*2", "!a", "(a*2)*2"] {
+        for text in [
+            "", "&a", "a&", "a||b", "(a", "a)", "[a", "a*", "a*0", "a*x", "a b", "[a]&[b]",
+            "([a])", "a*2&b*2", "!a", "(a*2)*2",
+        ] {
             assert_eq!(parse(text).expect_err(text).code, Code::ConstraintBad, "{text}");
         }
         for text in ["[a&b]", "[a|b&c]", "[a*1|b*2]", "[a*1&b]"] {

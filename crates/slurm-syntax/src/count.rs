@@ -92,10 +92,13 @@ pub fn print_nodes(nodes: &NodeCount) -> String {
     match nodes {
         NodeCount::Range { min, max } if min == max => min.to_string(),
         NodeCount::Range { min, max } => format!("{min}-{max}"),
-        // A comma keeps a set of one size a set.
-        NodeCount::OneOf(sizes) if sizes.len() == 1 => format!("{0},{0}", NodeCount::min(nodes)),
+        // A comma keeps a set of one size a set: it is printed twice.
         NodeCount::OneOf(sizes) => {
-            sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+            let mut words: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+            if let [only] = &words[..] {
+                words.push(only.clone());
+            }
+            words.join(",")
         }
     }
 }

@@ -200,8 +200,9 @@ mod tests {
     fn term() -> impl Strategy<Value = DependencyTerm> {
         let target = prop_oneof![
             (1_u32..1000).prop_map(|id| DependencyTarget::Job(JobId(id))),
-            (1_u32..1000, proptest::collection::btree_set(0_u32..50, 1..5))
-                .prop_map(|(id, set)| DependencyTarget::Tasks(JobId(id), set.into_iter().collect())),
+            (1_u32..1000, proptest::collection::btree_set(0_u32..50, 1..5)).prop_map(
+                |(id, set)| DependencyTarget::Tasks(JobId(id), set.into_iter().collect())
+            ),
         ];
         (0_usize..6, target, 0_u64..100).prop_map(|(kind, target, minutes)| match KINDS.get(kind) {
             Some((_, kind)) => DependencyTerm {
@@ -209,11 +210,9 @@ mod tests {
                 target: Some(target),
                 delay: Seconds(if *kind == DependencyKind::After { minutes * 60 } else { 0 }),
             },
-            None => DependencyTerm {
-                kind: DependencyKind::Singleton,
-                target: None,
-                delay: Seconds(0),
-            },
+            None => {
+                DependencyTerm { kind: DependencyKind::Singleton, target: None, delay: Seconds(0) }
+            }
         })
     }
 

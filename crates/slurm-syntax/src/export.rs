@@ -94,7 +94,9 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 255
         && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '%' | '(' | ')'))
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '%' | '(' | ')'))
 }
 
 fn bad(text: &str, why: &str) -> Problem {

@@ -138,7 +138,8 @@ fn checked(name: &str, kind: Option<&str>, count: u64) -> Option<Gres> {
 /// `1g.10gb` and type names such as `3090` with letters after them are types.
 fn starts_like_a_number(text: &str) -> bool {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    text.starts_with(['-', '.']) || (rest.len() < text.len() && (rest.len() < 2 || rest.starts_with('.')))
+    text.starts_with(['-', '.'])
+        || (rest.len() < text.len() && (rest.len() < 2 || rest.starts_with('.')))
 }
 
 fn bad(text: &str, part: &str) -> Problem {
@@ -147,7 +148,8 @@ fn bad(text: &str, part: &str) -> Problem {
     } else {
         format!("{} is not a resource request in {}", quoted(part), quoted(text))
     };
-    Problem::new(Code::GresBad, what).hint("write name, name:count or name:type:count, for example gpu:a100:2")
+    Problem::new(Code::GresBad, what)
+        .hint("write name, name:count or name:type:count, for example gpu:a100:2")
 }
 
 #[cfg(test)]
@@ -175,18 +177,30 @@ mod tests {
         ] {
             assert_eq!(printed(text), out, "{text}");
         }
-        for text in
-            ["", "gpu:", "gpu:-1", "gpu:1.5", "gpu:a:b:1", "gpu,", ":2", "gpu:2x", "gpu:a100:x", "gpu,gpu"]
-        {
+        for text in [
+            "",
+            "gpu:",
+            "gpu:-1",
+            "gpu:1.5",
+            "gpu:a:b:1",
+            "gpu,",
+            ":2",
+            "gpu:2x",
+            "gpu:a100:x",
+            "gpu,gpu",
+        ] {
             assert_eq!(parse(text).expect_err(text).code, Code::GresBad, "{text}");
         }
     }
 
     #[test]
     fn gpu_counts_may_have_a_type() {
-        for (text, out) in
-            [("2", "2"), ("a100:2", "a100:2"), ("volta:3,kepler:1", "volta:3,kepler:1"), ("gpu:2", "2")]
-        {
+        for (text, out) in [
+            ("2", "2"),
+            ("a100:2", "a100:2"),
+            ("volta:3,kepler:1", "volta:3,kepler:1"),
+            ("gpu:2", "2"),
+        ] {
             assert_eq!(print_gpus(&parse_gpus(text).expect(text)), out);
         }
         for text in ["", "a100:", "-1", "1,a100:1", "1.5"] {

@@ -67,7 +67,8 @@ fn bad(text: &str, term: &str, why: &str) -> Problem {
     } else {
         format!("{} is not a host list: {why} in {}", quoted(text), quoted(term))
     };
-    Problem::new(Code::HostListBad, what).hint("write names and ranges, for example n[1-4,07],login")
+    Problem::new(Code::HostListBad, what)
+        .hint("write names and ranges, for example n[1-4,07],login")
 }
 
 /// A part of one term: fixed text, or the ranges of one pair of brackets.
@@ -192,9 +193,9 @@ struct Name<'a> {
 fn cut(name: &str) -> Name<'_> {
     let plain = Name { prefix: name, number: None, suffix: "" };
     let Some(end) = name.rfind(|c: char| c.is_ascii_digit()).map(|at| at + 1) else { return plain };
-    let start = name[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| {
-        at + name[at..].chars().next().map_or(1, char::len_utf8)
-    });
+    let start = name[..end]
+        .rfind(|c: char| !c.is_ascii_digit())
+        .map_or(0, |at| at + name[at..].chars().next().map_or(1, char::len_utf8));
     let number = &name[start..end];
     match digits(number) {
         Some(value) if number.len() <= DIGITS_MAX => Name {
@@ -345,8 +346,23 @@ mod tests {
     #[test]
     fn s08_malformed_lists_are_errors() {
         for text in [
-            "n[3-1]", "n[1-", "n[]", "n[a-b]", "n[[1,3]", "n1]", "n][1", "", "n1,", ",n1", "n 1",
-            "n[1-2-3]", "n[-1]", "n[1,]", "n/1", "-n1", "n[1234567890]",
+            "n[3-1]",
+            "n[1-",
+            "n[]",
+            "n[a-b]",
+            "n[[1,3]",
+            "n1]",
+            "n][1",
+            "",
+            "n1,",
+            ",n1",
+            "n 1",
+            "n[1-2-3]",
+            "n[-1]",
+            "n[1,]",
+            "n/1",
+            "-n1",
+            "n[1234567890]",
         ] {
             assert_eq!(expand(text, HOSTS_MAX).expect_err(text).code, Code::HostListBad, "{text}");
         }

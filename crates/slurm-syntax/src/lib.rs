@@ -1,7 +1,7 @@
 //! The text Slurm users and tools write: scripts, durations, host lists, GRES.
 
-mod codes;
 pub mod array;
+mod codes;
 pub mod constraint;
 pub mod count;
 pub mod dependency;

@@ -29,8 +29,7 @@ pub fn parse(text: &str) -> Result<Vec<LicenceRequest>, Problem> {
         let (name, count) = entry(part).ok_or_else(|| bad(text, part))?;
         match list.iter_mut().find(|licence| licence.name == name) {
             Some(licence) => {
-                licence.count =
-                    licence.count.checked_add(count).ok_or_else(|| bad(text, part))?;
+                licence.count = licence.count.checked_add(count).ok_or_else(|| bad(text, part))?;
             }
             None => list.push(LicenceRequest { name: name.to_owned(), count }),
         }
@@ -85,7 +84,8 @@ mod tests {
         ] {
             assert_eq!(print(&parse(text).expect(text)), out, "{text}");
         }
-        for text in ["", "foo:", "foo:0", "foo:-1", ":2", "foo,", "foo bar", "a@b@c", "@x", "foo:x"] {
+        for text in ["", "foo:", "foo:0", "foo:-1", ":2", "foo,", "foo bar", "a@b@c", "@x", "foo:x"]
+        {
             assert_eq!(parse(text).expect_err(text).code, Code::LicenseBad, "{text}");
         }
         assert_eq!(parse("foo:4|bar").unwrap_err().code, Code::OptionRefused);

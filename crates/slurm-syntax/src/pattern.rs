@@ -45,7 +45,10 @@ pub struct Values<'a> {
 /// stands for an id that muster does not have.
 pub fn parse(text: &str) -> Result<String, Problem> {
     let bad = |why: &str| {
-        Problem::new(Code::PatternBad, format!("{} is not a file name pattern: {why}", quoted(text)))
+        Problem::new(
+            Code::PatternBad,
+            format!("{} is not a file name pattern: {why}", quoted(text)),
+        )
     };
     if text.eq_ignore_ascii_case("none") {
         return Ok("/dev/null".to_owned());
@@ -157,7 +160,10 @@ impl<'a> Iterator for Pieces<'a> {
         self.0 = &text[taken..];
         match letter {
             Some('%') if width_len == 0 => Some(Piece::Text("%")),
-            Some(letter @ ('A' | 'a' | 'b' | 'J' | 'j' | 'N' | 'n' | 'r' | 'S' | 's' | 't' | 'u' | 'x')) => {
+            Some(
+                letter @ ('A' | 'a' | 'b' | 'J' | 'j' | 'N' | 'n' | 'r' | 'S' | 's' | 't' | 'u'
+                | 'x'),
+            ) => {
                 let width = after[..width_len].parse().unwrap_or(WIDTH_MAX).min(WIDTH_MAX);
                 Some(Piece::Field(letter, if width_len == 0 { 0 } else { width }))
             }

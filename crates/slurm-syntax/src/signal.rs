@@ -117,7 +117,12 @@ pub fn parse(text: &str) -> Result<SignalSpec, Problem> {
         ),
         None => (rest, BEFORE_DEFAULT_S),
     };
-    Ok(SignalSpec { signal: parse_signal(signal)?, before: Seconds(before), target, on_reservation })
+    Ok(SignalSpec {
+        signal: parse_signal(signal)?,
+        before: Seconds(before),
+        target,
+        on_reservation,
+    })
 }
 
 /// Prints what [`parse`] reads back.
@@ -150,7 +155,20 @@ mod tests {
         ] {
             assert_eq!(print(&parse(text).expect(text)), out, "{text}");
         }
-        for text in ["", "USR9", "0", "65", "B:", ":USR1", "X:USR1", "USR1@", "USR1@-1", "USR1@65536", "USR1@1m", "BRB:9"] {
+        for text in [
+            "",
+            "USR9",
+            "0",
+            "65",
+            "B:",
+            ":USR1",
+            "X:USR1",
+            "USR1@",
+            "USR1@-1",
+            "USR1@65536",
+            "USR1@1m",
+            "BRB:9",
+        ] {
             assert_eq!(parse(text).expect_err(text).code, Code::SignalBad, "{text}");
         }
         assert!(parse_signal("TREM").unwrap_err().hints[0].contains("TERM"));

@@ -68,9 +68,9 @@ states! {
 /// [`Code::StateBad`], with the nearest name.
 pub fn parse(text: &str) -> Result<SlurmState, Problem> {
     let word = text.split_once(" by ").map_or(text, |(word, _)| word).trim_end_matches('+');
-    let found = SlurmState::ALL
-        .iter()
-        .find(|state| word.eq_ignore_ascii_case(state.name()) || word.eq_ignore_ascii_case(state.code()));
+    let found = SlurmState::ALL.iter().find(|state| {
+        word.eq_ignore_ascii_case(state.name()) || word.eq_ignore_ascii_case(state.code())
+    });
     found.copied().ok_or_else(|| {
         let problem = Problem::new(Code::StateBad, format!("{} is not a job state", quoted(text)));
         match nearest(word, SlurmState::ALL.iter().map(|state| state.name())) {

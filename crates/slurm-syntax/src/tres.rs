@@ -111,10 +111,15 @@ mod tests {
         ] {
             assert_eq!(gpus(&parse(text).expect(text)), count, "{text}");
         }
-        for text in ["cpu", "cpu=", "=4", "gres/=1", "gres/gpu:=1", "cpu=4,", "cpu=x", "gres/a:b:c=1"] {
+        for text in
+            ["cpu", "cpu=", "=4", "gres/=1", "gres/gpu:=1", "cpu=4,", "cpu=x", "gres/a:b:c=1"]
+        {
             assert_eq!(parse(text).expect_err(text).code, Code::TresBad, "{text}");
         }
-        assert_eq!(print(&parse("cpu=2,mem=4096M,gres/gpu=1").expect("good")), "cpu=2,mem=4G,gres/gpu=1");
+        assert_eq!(
+            print(&parse("cpu=2,mem=4096M,gres/gpu=1").expect("good")),
+            "cpu=2,mem=4G,gres/gpu=1"
+        );
     }
 
     proptest! {

@@ -68,9 +68,8 @@ pub fn print(instant: Timestamp) -> String {
 }
 
 fn bad(text: &str) -> Problem {
-    Problem::new(Code::WhenBad, format!("{} is not a point in time", quoted(text))).hint(
-        "write for example now+1hour, 16:00, tomorrow, noon, 01/20/27 or 2027-01-20T12:34:00",
-    )
+    Problem::new(Code::WhenBad, format!("{} is not a point in time", quoted(text)))
+        .hint("write for example now+1hour, 16:00, tomorrow, noon, 01/20/27 or 2027-01-20T12:34:00")
 }
 
 /// `` | `+count[unit]` | `-count[unit]`, blanks between.
@@ -302,9 +301,29 @@ mod tests {
     fn bad_instants_are_errors() {
         let (now, zone) = now();
         for text in [
-            "", "soon", "25:00", "10:60", "10:5", "13:00pm", "13:00am", "2027-02-30", "13/01/27",
-            "now+", "now+1fortnight", "now 5", "-", "t", "10", "tomorrow!", "2027-01-20T",
-            "now+99999999999999999weeks", "uts5", "1:2:3:4", "02/30", "noonish", "١٢:٠٠",
+            "",
+            "soon",
+            "25:00",
+            "10:60",
+            "10:5",
+            "13:00pm",
+            "13:00am",
+            "2027-02-30",
+            "13/01/27",
+            "now+",
+            "now+1fortnight",
+            "now 5",
+            "-",
+            "t",
+            "10",
+            "tomorrow!",
+            "2027-01-20T",
+            "now+99999999999999999weeks",
+            "uts5",
+            "1:2:3:4",
+            "02/30",
+            "noonish",
+            "١٢:٠٠",
         ] {
             assert_eq!(parse(text, now, &zone).expect_err(text).code, Code::WhenBad, "{text}");
         }
