@@ -12,7 +12,7 @@
 //!   [`Event::TaskExited`] per task → [`Event::StepEnded`]. [`Request::Signal`] may be sent at any
 //!   time. A connection that closes early ends its step, as the death of `srun` does in Slurm.
 //! * **an interactive allocation** (`salloc`): [`Request::Hold`] ties the life of a job without a
-//!   script to this connection; closing it ends the job.
+//!   script to this connection; [`Request::Release`] or closing it ends the job.
 //! * **a terminal**: [`Request::Attach`] → [`Event::Attached`], the kept output as data frames, then
 //!   live data both ways and [`Request::Resize`]. Closing the connection detaches; the job goes on.
 //! * **a question**: [`Request::Describe`] → [`Event::Allocation`].
@@ -20,6 +20,7 @@
 //!
 //! Frames and descriptor passing are in [`wire`]; [`Connection`] is both ends' helper.
 
+pub use muster_model::{EndCause, ExitStatus, SignalScope, StepRecord};
 use serde::{Deserialize, Serialize};
 
 pub mod hosts;
@@ -50,14 +51,19 @@ pub enum Request {
     },
     /// Sends a signal to every process of a step: this connection's own, or the one named.
     Signal {
-        /// The signal's number.
-        signal: i32,
+        /// The signal's number on Linux.
+        signal: u8,
         /// Another step of the same job; absent means this connection's step.
         #[serde(default)]
         step: Option<u32>,
     },
     /// Ties a job without a script to this connection.
     Hold,
+    /// Ends the job that this connection holds, with the status its record shall have.
+    Release {
+        /// The status of what ran in it.
+        status: ExitStatus,
+    },
     /// Connects to the job's terminal.
     Attach {
         /// Rows of the client's terminal.
@@ -84,71 +90,29 @@ pub enum Request {
 pub enum Order {
     /// End the job: TERM, wait, KILL of everything in it.
     Terminate {
-        /// Why, as the exit record will say.
-        cause: EndCause,
-        /// Seconds between TERM and KILL; absent means the job's own grace.
-        #[serde(default)]
-        grace_s: Option<u32>,
+        /// Seconds between TERM and KILL.
+        grace_s: u64,
     },
-    /// Send a signal to the script, to the steps, or to everything (`scancel --signal`).
+    /// Send a signal, unless this number or a higher one was sent before.
     Signal {
-        /// The signal's number.
-        signal: i32,
+        /// The signal's number among the job's.
+        number: u32,
+        /// The signal's number on Linux.
+        signal: u8,
         /// Who gets it.
-        to: SignalTarget,
+        scope: SignalScope,
     },
     /// Stop every process of the job where it stands.
     Suspend,
     /// Let them go on.
     Resume,
-    /// Change the time limit; seconds from the start, absent means none.
+    /// Change the time limit.
     SetTimeLimit {
-        /// The new limit in seconds of run time.
+        /// The new limit in seconds of run time, absent for none.
         limit_s: Option<u64>,
     },
-}
-
-/// Who a signal to a job goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "to")]
-pub enum SignalTarget {
-    /// The batch script's process alone (`--batch`).
-    Batch,
-    /// The steps and not the batch script: Slurm's default.
-    Steps,
-    /// The batch script, its children and the steps (`--full`).
-    All,
-    /// One step.
-    Step {
-        /// The step's number.
-        step: u32,
-    },
-}
-
-/// Why a job or a step ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EndCause {
-    /// It ended by itself, whatever its exit status.
-    Exited,
-    /// The time limit ran out.
-    Timeout,
-    /// Its owner or an admin cancelled it.
-    Cancelled,
-    /// A job of higher priority needed the place.
-    Preempted,
-    /// It will run again later.
-    Requeued,
-    /// The deadline of the job passed.
-    Deadline,
-    /// It wanted more memory than it had and was killed for it.
-    OutOfMemory,
-    /// It could not be started; the message says why.
-    LaunchFailed,
-    /// The machine was started anew while the job ran.
-    NodeReboot,
-    /// The supervisor vanished; what became of the job's own exit status is unknown.
-    SupervisorLost,
+    /// Say how things stand: [`Event::Report`].
+    Report,
 }
 
 /// What a step needs; absent numbers are filled in from the allocation as Slurm does.
@@ -322,6 +286,9 @@ pub enum Event {
         procid: u32,
         /// How.
         status: ExitStatus,
+        /// It left a core dump.
+        #[serde(default)]
+        core_dumped: bool,
     },
     /// The step and all of its processes ended.
     StepEnded {
@@ -345,37 +312,26 @@ pub enum Event {
     },
     /// The order was taken.
     Done,
+    /// How the job stands, for the daemon.
+    Report {
+        /// It stands still.
+        suspended: bool,
+        /// The highest signal number sent.
+        signalled: u32,
+        /// Its steps so far.
+        steps: Vec<StepRecord>,
+    },
 }
 
-/// How a process ended: an exit code or the signal that killed it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExitStatus {
-    /// Exit code, 0 when a signal ended it.
-    pub code: i32,
-    /// Signal, 0 when it exited.
-    #[serde(default)]
-    pub signal: i32,
-    /// It left a core dump.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub core_dumped: bool,
+/// The number a shell would show for a status: the code, or 128 plus the signal.
+pub fn shell_code(status: ExitStatus) -> i32 {
+    let signal = i32::from(status.signal);
+    if signal == 0 { i32::from(status.code) } else { 128 + signal }
 }
 
-impl ExitStatus {
-    /// Exit code 0 and no signal.
-    pub fn is_success(self) -> bool {
-        self.code == 0 && self.signal == 0
-    }
-
-    /// The number a shell would show: the code, or 128 plus the signal.
-    pub fn shell_code(self) -> i32 {
-        if self.signal == 0 { self.code } else { 128 + self.signal }
-    }
-
-    /// The worse of two, as a step's status is made of its tasks': the higher number wins.
-    #[must_use]
-    pub fn worse(self, other: Self) -> Self {
-        if other.shell_code() > self.shell_code() { other } else { self }
-    }
+/// The worse of two, as a step's status is made of its tasks': the higher number wins.
+pub fn worse(one: ExitStatus, other: ExitStatus) -> ExitStatus {
+    if shell_code(other) > shell_code(one) { other } else { one }
 }
 
 /// One node's part of a step.
