@@ -4,6 +4,7 @@ mod build;
 mod deny;
 mod docs;
 mod e2e;
+mod vm;
 
 use crate::args::Args;
 use crate::stage::Report;
@@ -29,6 +30,7 @@ const STAGES: &[(&str, Run)] = &[
     }),
     ("deny", deny::checks),
     ("e2e", e2e::checks),
+    ("vm", vm::checks),
 ];
 
 /// `cargo xtask test [--long] [--only STAGE[,STAGE]]`.
