@@ -2,13 +2,12 @@
 
 mod build;
 mod deny;
-mod docs;
 mod e2e;
 mod vm;
 
 use crate::args::Args;
 use crate::stage::Report;
-use crate::{sh, tidy};
+use crate::{book, sh, tidy};
 
 /// What the flags of `cargo xtask test` ask for.
 pub(crate) struct Options {
@@ -25,7 +24,7 @@ const STAGES: &[(&str, Run)] = &[
     }),
     ("unit", build::unit),
     ("docs", |_, report| {
-        docs::checks(report);
+        book::checks(report);
         build::rustdoc(report);
     }),
     ("deny", deny::checks),

@@ -5,13 +5,6 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use crate::root;
-use crate::stage::{Report, verdict};
-
-/// Checks of the Markdown files.
-pub(super) fn checks(report: &mut Report) {
-    report.check("links", || verdict(&broken_links()?));
-    report.check("table of contents", || verdict(&unlisted_pages()?));
-}
 
 fn markdown() -> Result<Vec<(PathBuf, String)>, String> {
     let mut pages = Vec::new();
@@ -29,7 +22,7 @@ fn markdown() -> Result<Vec<(PathBuf, String)>, String> {
 ///
 /// # Errors
 /// A page cannot be read.
-pub(crate) fn broken_links() -> Result<Vec<String>, String> {
+pub(super) fn broken_links() -> Result<Vec<String>, String> {
     let pages = markdown()?;
     let mut broken = Vec::new();
     for (file, text) in &pages {
@@ -57,7 +50,7 @@ pub(crate) fn broken_links() -> Result<Vec<String>, String> {
 ///
 /// # Errors
 /// A page cannot be read.
-pub(crate) fn unlisted_pages() -> Result<Vec<String>, String> {
+pub(super) fn unlisted_pages() -> Result<Vec<String>, String> {
     let summary = PathBuf::from("docs/SUMMARY.md");
     let pages = markdown()?;
     let text = pages.iter().find(|(file, _)| *file == summary).map_or("", |(_, text)| text);
