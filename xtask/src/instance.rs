@@ -23,6 +23,8 @@ pub(crate) struct Instance {
     /// Everything lies below; gone with the instance.
     dir: TempDir,
     binary: PathBuf,
+    /// What `muster up` was told.
+    words: Vec<String>,
     daemon: Option<Child>,
 }
 
@@ -37,15 +39,17 @@ impl Instance {
             .prefix("muster-")
             .tempdir_in("/tmp")
             .map_err(|error| format!("no temporary folder: {error}"))?;
-        let mut instance = Self { dir, binary: binary.to_path_buf(), daemon: None };
-        instance.launch(words)?;
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let mut instance =
+            Self { dir, binary: binary.to_path_buf(), words: words.clone(), daemon: None };
+        instance.launch(&words)?;
         let links = instance.links();
         let words = ["slurm-links", &links.to_string_lossy()];
         sh::read(instance.muster().args(words))?;
         Ok(instance)
     }
 
-    fn launch(&mut self, words: &[&str]) -> Result<(), String> {
+    fn launch(&mut self, words: &[String]) -> Result<(), String> {
         let log = File::create(self.log()).map_err(|error| format!("log: {error}"))?;
         let copy = log.try_clone().map_err(|error| format!("log: {error}"))?;
         let mut up = self.muster();
@@ -76,6 +80,23 @@ impl Instance {
     /// The folder with sbatch, squeue and the others.
     pub(crate) fn links(&self) -> PathBuf {
         self.path("bin")
+    }
+
+    /// The daemon's process id; 0 when it is stopped.
+    pub(crate) fn pid(&self) -> u32 {
+        self.daemon.as_ref().map_or(0, Child::id)
+    }
+
+    /// Ends the daemon and starts it again on the same state; how long the start took.
+    ///
+    /// # Errors
+    /// As for [`Instance::start`] and [`Instance::stop`].
+    pub(crate) fn restart(&mut self) -> Result<Duration, String> {
+        self.stop()?;
+        let begin = Instant::now();
+        let words = self.words.clone();
+        self.launch(&words)?;
+        Ok(begin.elapsed())
     }
 
     /// The muster command, talking to this daemon.

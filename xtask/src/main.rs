@@ -5,6 +5,7 @@
 //! otherwise says that it is missing (see [`need`]).
 
 mod args;
+mod bench;
 mod book;
 mod demo;
 mod instance;
@@ -23,6 +24,7 @@ usage: cargo xtask COMMAND
 
   demo [--keep]                          builds muster and runs a training pipeline here
   test [--long] [--only STAGE[,STAGE]]   every check, timed, with a table at the end
+  bench [--only NAME] [--json FILE]      the figures that must hold, as table and JSON
   book                                   writes the generated parts of docs/
   tidy                                   the house rules alone (seconds)
 ";
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = words.collect();
     let result = match command.as_str() {
         "demo" => demo::main(&rest),
+        "bench" => bench::main(&rest),
         "book" => book::main(&rest),
         "test" => test::main(&rest),
         "tidy" => tidy::main(&rest),

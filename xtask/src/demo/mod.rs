@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::args::Args;
 use crate::instance::Instance;
-use crate::stage::table;
+use crate::stage::{Outcome, table};
 use crate::{need, root, sh};
 
 use jobs::{Job, Watch};
@@ -44,6 +44,13 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
     stopped?;
     println!("nothing is left running; {:.1} s since the build", begin.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// A stage of `cargo xtask test`.
+pub(crate) fn smoke() -> Outcome {
+    need::need("python3", "python3", need::minimum("python3"))?;
+    main(&[])?;
+    Ok(String::new())
 }
 
 /// Builds the program as the demo and the tests use it.

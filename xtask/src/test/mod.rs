@@ -7,7 +7,7 @@ mod vm;
 
 use crate::args::Args;
 use crate::stage::Report;
-use crate::{book, sh, tidy};
+use crate::{bench, book, demo, sh, tidy};
 
 /// What the flags of `cargo xtask test` ask for.
 pub(crate) struct Options {
@@ -29,6 +29,8 @@ const STAGES: &[(&str, Run)] = &[
     }),
     ("deny", deny::checks),
     ("e2e", e2e::checks),
+    ("demo", |_, report| report.check("the pipeline", demo::smoke)),
+    ("bench", |_, report| report.check("every figure, small", bench::smoke)),
     ("vm", vm::checks),
 ];
 
