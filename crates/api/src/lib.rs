@@ -1,3 +1,58 @@
 //! Wire types of the REST interface and their `OpenAPI` description.
+//!
+//! Everything below `/v1` speaks JSON made of these types. Instants are UTC milliseconds (`_ms`),
+//! durations are seconds (`_s`), memory is MiB (`_mib`). Fields that say nothing are left out.
+//! Lists are bounded and paged: `limit` bounds a page, `after` is the previous page's `next`.
+//!
+//! ```
+//! use muster_api::JobRef;
+//! let task: JobRef = "900_3".parse().unwrap();
+//! assert_eq!(task.to_string(), "900_3");
+//! ```
 
+pub mod act;
+pub mod admin;
+pub mod error;
+pub mod events;
+pub mod history;
+pub mod job;
+pub mod job_ref;
+pub mod node;
+pub mod queue;
 pub mod step;
+pub mod submit;
+pub mod tres;
+pub mod why;
+
+pub use act::{
+    Action, ActionRequest, ActionResponse, ActionResult, JobFilter, JobPatch, SignalScope,
+};
+pub use admin::{BackupRequest, BackupResponse, ConfigChange, Ping, ReloadResponse, Stats};
+pub use error::{ApiError, Place, Problem};
+pub use events::{EventQuery, EventView};
+pub use history::{HistoryPage, HistoryQuery, HistoryRow};
+pub use job::{GateView, HetView, JobPage, JobView, ShareView, StepView, UsageView};
+pub use job_ref::{JobRef, JobRefError};
+pub use node::{
+    AccountView, DeviceView, DrainRequest, ForeignView, LicenceView, NodeJob, NodePage, NodeState,
+    NodeView, PartitionView, QosView, SwitchView,
+};
+pub use queue::{ArrayView, QueueDetail, QueuePage, QueueQuery, QueueRow};
+pub use submit::{
+    ClientFlags, JobEnd, PayloadView, ResourceLimit, ScriptView, StepAccess, SubmitRequest,
+    SubmitResponse, Tool, Trial, WaitQuery, WaitResponse,
+};
+pub use why::{ReasonView, Suggestion, WhyPage, WhyView};
+
+/// The most rows of one page.
+pub const PAGE_MAX: u32 = 20_000;
+
+/// The rows of a page where nothing else is asked.
+pub const PAGE_DEFAULT: u32 = 1_000;
+
+/// The largest request body, bytes.
+pub const BODY_MAX: usize = 8 * 1024 * 1024;
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -1,0 +1,96 @@
+//! The daemon itself.
+
+use muster_model::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// The daemon's answer to "are you there?".
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Ping {
+    /// The daemon's version.
+    pub version: String,
+    /// The schema of its log.
+    pub schema: u32,
+    /// The cluster's name.
+    pub cluster: String,
+    /// Who the caller is: the name of the user.
+    pub principal: String,
+    /// The caller's user id.
+    pub uid: u32,
+    /// The caller may do what admins may.
+    pub admin: bool,
+    /// The daemon's process id.
+    pub pid: u32,
+    /// When the daemon was started.
+    #[schema(value_type = i64)]
+    pub started_ms: Timestamp,
+    /// The daemon's clock.
+    #[schema(value_type = i64)]
+    pub now_ms: Timestamp,
+    /// The last event's number.
+    pub seq: u64,
+    /// The state directory.
+    pub state_dir: String,
+    /// What is not enforced on this machine, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// What the daemon counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stats {
+    /// The last event's number.
+    pub seq: u64,
+    /// Waiting jobs.
+    pub pending: u64,
+    /// Jobs with resources.
+    pub active: u64,
+    /// Ended jobs still in the live list.
+    pub ended: u64,
+    /// Counters by name, units last: `commits`, `commit_us`, `plans`, `plan_us`, …
+    pub counters: BTreeMap<String, u64>,
+    /// What is wrong now, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<String>,
+}
+
+/// What a reload changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReloadResponse {
+    /// The changes in force.
+    pub changes: Vec<ConfigChange>,
+    /// Keys whose change needs a new start of the daemon.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restart_needed: Vec<String>,
+}
+
+/// One changed setting.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConfigChange {
+    /// The key: `policy.kill_wait`.
+    pub key: String,
+    /// Its value before, as TOML; empty where it was not there.
+    pub before: String,
+    /// Its value now, as TOML; empty where it is gone.
+    pub after: String,
+}
+
+/// Where a backup is to go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackupRequest {
+    /// The file to write, absolute; must not exist.
+    pub path: String,
+}
+
+/// A finished backup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BackupResponse {
+    /// The file.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The last event in it.
+    pub seq: u64,
+}

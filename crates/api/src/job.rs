@@ -1,0 +1,207 @@
+//! A job in full.
+
+use crate::{ReasonView, is_default};
+use muster_model::{
+    Checkpoint, ExitStatus, JobKind, JobState, MailSpec, Request, SignalSpec, Stdio, Timestamp,
+    Volume,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The jobs that one id names: a job, an array's live tasks, a het job's components.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobPage {
+    /// The jobs, by ascending raw number; waiting array tasks are folded unless `expand` is asked.
+    pub jobs: Vec<JobView>,
+    /// `after` for the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u32>,
+    /// The daemon's clock.
+    #[schema(value_type = i64)]
+    pub now_ms: Timestamp,
+}
+
+/// Everything about a job but its payload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobView {
+    /// What the queue shows, with its details.
+    #[serde(flatten)]
+    pub row: crate::QueueRow,
+    /// The request.
+    #[schema(value_type = Object)]
+    pub request: Request,
+    /// Everything that holds it back, the binding one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<ReasonView>,
+    /// Who holds it: `user`, `admin`, `system`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub held_by: String,
+    /// Not before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub begin_ms: Option<Timestamp>,
+    /// Removed where it cannot end by this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub deadline_ms: Option<Timestamp>,
+    /// What its dependency came to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GateView>,
+    /// Where its files are, as written.
+    #[schema(value_type = Object)]
+    pub stdio: Stdio,
+    /// Its output, error and input with the patterns filled in; empty while that is not known.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stdout_path: String,
+    /// See `stdout_path`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stderr_path: String,
+    /// See `stdout_path`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stdin_path: String,
+    /// Its attempt: 0 before the first start.
+    pub attempt: u32,
+    /// What it has on each node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<ShareView>,
+    /// A signal before the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub signal: Option<SignalSpec>,
+    /// Mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub mail: Option<MailSpec>,
+    /// Checkpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub checkpoint: Option<Checkpoint>,
+    /// The image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Volumes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub volumes: Vec<Volume>,
+    /// The host it was submitted from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub submit_host: String,
+    /// Warnings given at submission.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// A sentence about its end.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// What its last attempt used.
+    #[serde(default)]
+    pub usage: UsageView,
+    /// The steps of its last attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepView>,
+}
+
+/// A component of a heterogeneous job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HetView {
+    /// The number of component 0.
+    pub leader: u32,
+    /// 0 for the leader.
+    pub offset: u32,
+    /// How many components.
+    pub size: u32,
+}
+
+/// One term of a dependency.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GateView {
+    /// The term: `afterok:12`.
+    pub term: String,
+    /// `waiting`, `met` or `failed`.
+    pub status: String,
+}
+
+/// What a job has on one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ShareView {
+    /// The node's name.
+    pub node: String,
+    /// Tasks.
+    pub tasks: u32,
+    /// CPU numbers in the kernel's list form.
+    pub cpus: String,
+    /// Memory.
+    pub memory_mib: u64,
+    /// GPU numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<u32>,
+    /// The GPUs' model.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub gpu_model: String,
+    /// Nobody else may be on the node.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub exclusive: bool,
+}
+
+/// What a job or step used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UsageView {
+    /// The most memory it held at once, KiB.
+    pub memory_peak_kib: u64,
+    /// CPU time in user mode.
+    pub cpu_user_ms: u64,
+    /// CPU time in the kernel.
+    pub cpu_system_ms: u64,
+}
+
+/// A step of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StepView {
+    /// `batch`, `interactive`, `extern` or the number.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Tasks.
+    pub tasks: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// When it began.
+    #[schema(value_type = i64)]
+    pub started_ms: Timestamp,
+    /// When it ended; absent while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub ended_ms: Option<Timestamp>,
+    /// The highest status of its tasks.
+    #[schema(value_type = Object)]
+    pub exit: ExitStatus,
+    /// What it used.
+    pub usage: UsageView,
+}
+
+/// The words of a job's state and kind, as the wire has them.
+pub fn state_word(state: JobState) -> &'static str {
+    match state {
+        JobState::Pending => "pending",
+        JobState::Starting => "starting",
+        JobState::Running => "running",
+        JobState::Suspended => "suspended",
+        JobState::Completing => "completing",
+        JobState::Completed => "completed",
+        JobState::Failed => "failed",
+        JobState::Timeout => "timeout",
+        JobState::Cancelled => "cancelled",
+        JobState::OutOfMemory => "out_of_memory",
+        JobState::NodeFail => "node_fail",
+        JobState::Preempted => "preempted",
+        JobState::Deadline => "deadline",
+    }
+}
+
+/// The wire's word of a job's kind.
+pub fn kind_word(kind: JobKind) -> &'static str {
+    match kind {
+        JobKind::Batch => "batch",
+        JobKind::Allocation => "allocation",
+        JobKind::Terminal => "terminal",
+    }
+}

@@ -1,0 +1,86 @@
+//! Why jobs wait.
+
+use muster_model::{Reason, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A reason: its code, Slurm's word, a sentence and the numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReasonView {
+    /// The stable code; its page is `docs/reasons/<CODE>.md`.
+    pub code: String,
+    /// Slurm's word.
+    pub word: String,
+    /// One sentence, lower case, no full stop.
+    pub text: String,
+    /// The numbers; left out of queue rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub data: Option<Reason>,
+}
+
+/// Why the jobs that one id names wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WhyPage {
+    /// One for each job; array tasks that wait for the same reasons are folded into one.
+    pub jobs: Vec<WhyView>,
+}
+
+/// Why one job waits, or what became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WhyView {
+    /// The raw number.
+    pub id: u32,
+    /// The number users see, folded for several tasks.
+    pub job: String,
+    /// Its state in snake case.
+    pub state: String,
+    /// Everything that blocks it, the binding one first; empty where it does not wait.
+    pub reasons: Vec<ReasonView>,
+    /// Its expected start, if every running job takes its whole limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub expected_ms: Option<Timestamp>,
+    /// The nodes it would start on, folded.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub expected_nodes: String,
+    /// Waiting jobs before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<u32>,
+    /// The smallest changes that would let it start earlier; each was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<Suggestion>,
+    /// A sentence about its end or its present state.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// A change to a request that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Suggestion {
+    /// What to change: `--gpus=4`.
+    pub change: String,
+    /// What it would do, as a sentence.
+    pub text: String,
+    /// When the job would start with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub start_ms: Option<Timestamp>,
+}
+
+impl ReasonView {
+    /// With the numbers.
+    pub fn full(reason: &Reason) -> Self {
+        Self { data: Some(reason.clone()), ..Self::short(reason) }
+    }
+
+    /// Without the numbers, for rows.
+    pub fn short(reason: &Reason) -> Self {
+        Self {
+            code: reason.code().to_owned(),
+            word: reason.slurm_word().to_owned(),
+            text: reason.to_string(),
+            data: None,
+        }
+    }
+}
