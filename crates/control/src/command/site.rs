@@ -1,0 +1,34 @@
+//! The configuration as the writer takes it.
+
+use muster_model::{Account, Licence, Partition, Policy, Qos};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything that a configuration says about nodes, partitions, people and policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// What the configuration adds to nodes, by name.
+    pub nodes: BTreeMap<String, NodeOverlay>,
+    /// All partitions.
+    pub partitions: Vec<Partition>,
+    /// All accounts; `default` is added where it is absent.
+    pub accounts: Vec<Account>,
+    /// All qualities of service; `normal` is added where it is absent.
+    pub qos: Vec<Qos>,
+    /// All licences.
+    pub licences: Vec<Licence>,
+    /// The policy.
+    pub policy: Policy,
+}
+
+/// What a configuration adds to what an engine says of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeOverlay {
+    /// More features.
+    pub features: BTreeSet<String>,
+    /// Lower is chosen first.
+    pub weight: u32,
+    /// Names of the switches above it, leaf first.
+    pub switches: Vec<String>,
+    /// Other countable resources.
+    pub gres: BTreeMap<String, u64>,
+}
