@@ -22,6 +22,7 @@ const POLL: Duration = Duration::from_millis(100);
 pub(crate) struct Instance {
     /// Everything lies below; gone with the instance.
     dir: TempDir,
+    state: PathBuf,
     binary: PathBuf,
     /// What `muster up` was told.
     words: Vec<String>,
@@ -34,26 +35,33 @@ impl Instance {
     /// # Errors
     /// It does not start, or does not answer in time; with the end of its log.
     pub(crate) fn start(binary: &Path, words: &[&str]) -> Result<Self, String> {
-        // Short, for the path of a unix socket holds 107 bytes.
-        let dir = tempfile::Builder::new()
-            .prefix("muster-")
-            .tempdir_in("/tmp")
-            .map_err(|error| format!("no temporary folder: {error}"))?;
+        let dir = folder()?;
+        let state = dir.path().join("state");
+        Self::open(dir, state, binary, words)
+    }
+
+    /// The same on a state directory that is there already and stays.
+    ///
+    /// # Errors
+    /// As for [`Instance::start`].
+    pub(crate) fn on_state(binary: &Path, state: &Path) -> Result<Self, String> {
+        Self::open(folder()?, state.to_path_buf(), binary, &[])
+    }
+
+    fn open(dir: TempDir, state: PathBuf, binary: &Path, words: &[&str]) -> Result<Self, String> {
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-        let mut instance =
-            Self { dir, binary: binary.to_path_buf(), words: words.clone(), daemon: None };
-        instance.launch(&words)?;
+        let mut instance = Self { dir, state, binary: binary.to_path_buf(), words, daemon: None };
+        instance.launch()?;
         let links = instance.links();
-        let words = ["slurm-links", &links.to_string_lossy()];
-        sh::read(instance.muster().args(words))?;
+        sh::read(instance.muster().arg("slurm-links").arg(links))?;
         Ok(instance)
     }
 
-    fn launch(&mut self, words: &[String]) -> Result<(), String> {
+    fn launch(&mut self) -> Result<(), String> {
         let log = File::create(self.log()).map_err(|error| format!("log: {error}"))?;
         let copy = log.try_clone().map_err(|error| format!("log: {error}"))?;
         let mut up = self.muster();
-        up.arg("up").arg("--foreground").arg("--state").arg(self.path("state")).args(words);
+        up.arg("up").arg("--foreground").arg("--state").arg(&self.state).args(&self.words);
         // A group of its own: an interrupt from the keyboard is for us alone, and we clean up.
         up.stdout(log).stderr(copy).process_group(0);
         let daemon = up.spawn().map_err(|error| format!("{}: {error}", self.binary.display()))?;
@@ -87,15 +95,17 @@ impl Instance {
         self.daemon.as_ref().map_or(0, Child::id)
     }
 
-    /// Ends the daemon and starts it again on the same state; how long the start took.
+    /// Ends the daemon alone and starts it again on the same state; how long the start took.
+    /// Jobs go on meanwhile.
     ///
     /// # Errors
-    /// As for [`Instance::start`] and [`Instance::stop`].
+    /// It does not end, or does not start.
     pub(crate) fn restart(&mut self) -> Result<Duration, String> {
-        self.stop()?;
+        signal(self.pid(), "TERM");
+        self.until(STOP_S, |instance| instance.exited().then_some(()))
+            .ok_or_else(|| format!("the daemon does not end within {STOP_S} s"))?;
         let begin = Instant::now();
-        let words = self.words.clone();
-        self.launch(&words)?;
+        self.launch()?;
         Ok(begin.elapsed())
     }
 
@@ -120,7 +130,7 @@ impl Instance {
             .stdin(Stdio::null())
             .env("PATH", path)
             .env("MUSTER_SOCKET", self.path("socket"))
-            .env("MUSTER_STATE", self.path("state"))
+            .env("MUSTER_STATE", &self.state)
             .env_remove("MUSTER_URL")
             .env_remove("MUSTER_CONFIG");
         command
@@ -225,6 +235,14 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Short, for the path of a unix socket holds 107 bytes.
+fn folder() -> Result<TempDir, String> {
+    tempfile::Builder::new()
+        .prefix("muster-")
+        .tempdir_in("/tmp")
+        .map_err(|error| format!("no temporary folder: {error}"))
 }
 
 /// Sends a signal by the shell's own `kill`.

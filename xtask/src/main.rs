@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod book;
 mod demo;
+mod dist;
 mod instance;
 mod metadata;
 mod need;
@@ -26,6 +27,7 @@ usage: cargo xtask COMMAND
   test [--long] [--only STAGE[,STAGE]]   every check, timed, with a table at the end
   bench [--only NAME] [--json FILE]      the figures that must hold, as table and JSON
   book                                   writes the generated parts of docs/
+  dist [--profile NAME]                  a static binary and a Debian package, in dist/
   tidy                                   the house rules alone (seconds)
 ";
 
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         "demo" => demo::main(&rest),
         "bench" => bench::main(&rest),
         "book" => book::main(&rest),
+        "dist" => dist::main(&rest),
         "test" => test::main(&rest),
         "tidy" => tidy::main(&rest),
         "" | "help" | "-h" | "--help" => {

@@ -7,7 +7,7 @@ mod vm;
 
 use crate::args::Args;
 use crate::stage::Report;
-use crate::{bench, book, demo, sh, tidy};
+use crate::{bench, book, demo, dist, sh, tidy};
 
 /// What the flags of `cargo xtask test` ask for.
 pub(crate) struct Options {
@@ -31,6 +31,7 @@ const STAGES: &[(&str, Run)] = &[
     ("e2e", e2e::checks),
     ("demo", |_, report| report.check("the pipeline", demo::smoke)),
     ("bench", |_, report| report.check("every figure, small", bench::smoke)),
+    ("dist", |options, report| dist::checks(options.long, report)),
     ("vm", vm::checks),
 ];
 
