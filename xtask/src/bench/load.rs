@@ -57,7 +57,7 @@ impl Submitter {
     pub(super) fn submit(&mut self, load: &Load) -> Result<u64, String> {
         let answer = self.0.send("POST", "/v1/jobs", &load.0)?;
         let value: Value = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
-        value["id"].as_u64().ok_or_else(|| format!("no id in {answer}"))
+        value["job_id"].as_u64().ok_or_else(|| format!("no id in {answer}"))
     }
 
     /// Waits until a job has ended.
@@ -69,7 +69,7 @@ impl Submitter {
         while Instant::now() < deadline {
             let answer = self.0.send("GET", &format!("/v1/jobs/{job}/wait?timeout_s=10"), "")?;
             let value: Value = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
-            if value["ended"].as_bool() == Some(true) {
+            if value["over"].as_bool() == Some(true) {
                 return Ok(());
             }
         }

@@ -208,7 +208,11 @@ fn running(jobs: &[Job], id: u64) -> bool {
     jobs.iter().any(|job| job.belongs_to(id) && job.state == "RUNNING")
 }
 
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+/// Copies a folder with all below it.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(crate) fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;

@@ -3,6 +3,7 @@
 mod build;
 mod deny;
 mod e2e;
+mod examples;
 mod vm;
 
 use crate::args::Args;
@@ -28,6 +29,7 @@ const STAGES: &[(&str, Run)] = &[
         build::rustdoc(report);
     }),
     ("deny", deny::checks),
+    ("examples", |_, report| examples::checks(report)),
     ("e2e", e2e::checks),
     ("demo", |_, report| report.check("the pipeline", demo::smoke)),
     ("bench", |_, report| report.check("every figure, small", bench::smoke)),
