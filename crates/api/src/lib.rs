@@ -12,6 +12,7 @@
 
 pub mod act;
 pub mod admin;
+pub mod endpoint;
 pub mod error;
 pub mod events;
 pub mod history;
@@ -22,12 +23,14 @@ pub mod queue;
 pub mod step;
 pub mod submit;
 pub mod tres;
+pub mod view;
 pub mod why;
 
 pub use act::{
     Action, ActionRequest, ActionResponse, ActionResult, JobFilter, JobPatch, SignalScope,
 };
 pub use admin::{BackupRequest, BackupResponse, ConfigChange, Ping, ReloadResponse, Stats};
+pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ApiError, Place, Problem};
 pub use events::{EventQuery, EventView};
 pub use history::{HistoryPage, HistoryQuery, HistoryRow};

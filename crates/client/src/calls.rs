@@ -1,0 +1,207 @@
+//! One method for each thing that can be asked.
+
+use crate::query::{encode, with_query};
+use crate::{Client, ClientError, Events};
+use hyper::Method;
+use muster_api::{
+    AccountView, ActionRequest, ActionResponse, ActionResult, BackupRequest, BackupResponse,
+    DrainRequest, EventQuery, HistoryPage, HistoryQuery, JobPage, JobPatch, JobRef, LicenceView,
+    NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView, Ping, QosView, QueuePage, QueueQuery,
+    QueueRow, ReloadResponse, ScriptView, Stats, StepAccess, SubmitRequest, SubmitResponse,
+    SwitchView, WaitQuery, WaitResponse, WhyPage,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+#[derive(Serialize)]
+struct Nothing {}
+
+impl Client {
+    /// Who and where the daemon is, and who it takes the caller for.
+    pub fn ping(&self) -> Result<Ping, ClientError> {
+        self.get("/v1/ping")
+    }
+
+    /// What the daemon counts.
+    pub fn stats(&self) -> Result<Stats, ClientError> {
+        self.get("/v1/stats")
+    }
+
+    /// What this machine has and lacks.
+    pub fn doctor(&self) -> Result<Value, ClientError> {
+        self.get("/v1/doctor")
+    }
+
+    /// The interface's own description.
+    pub fn openapi(&self) -> Result<Value, ClientError> {
+        self.get("/v1/openapi.json")
+    }
+
+    /// Submits a job, or tries one (`test_only`).
+    pub fn submit(&self, request: &SubmitRequest) -> Result<SubmitResponse, ClientError> {
+        self.send(&Method::POST, "/v1/jobs", request)
+    }
+
+    /// One page of the queue.
+    pub fn queue(&self, query: &QueueQuery) -> Result<QueuePage, ClientError> {
+        self.get(&with_query("/v1/queue", query))
+    }
+
+    /// The whole queue, page by page.
+    pub fn queue_all(&self, query: &QueueQuery) -> Result<Vec<QueueRow>, ClientError> {
+        let mut query = QueueQuery { limit: Some(PAGE_MAX), ..query.clone() };
+        let mut rows = Vec::new();
+        loop {
+            let page = self.queue(&query)?;
+            rows.extend(page.rows);
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(rows),
+            }
+        }
+    }
+
+    /// The jobs that a name stands for, in full.
+    pub fn job(&self, job: &JobRef) -> Result<JobPage, ClientError> {
+        self.get(&job_path(job, ""))
+    }
+
+    /// Why they wait.
+    pub fn why(&self, job: &JobRef) -> Result<WhyPage, ClientError> {
+        self.get(&job_path(job, "/why"))
+    }
+
+    /// The script.
+    pub fn script(&self, job: &JobRef) -> Result<ScriptView, ClientError> {
+        self.get(&job_path(job, "/script"))
+    }
+
+    /// The script with its environment; the owner and admins only.
+    pub fn payload(&self, job: &JobRef) -> Result<PayloadView, ClientError> {
+        self.get(&job_path(job, "/payload"))
+    }
+
+    /// Waits a while for the end (or the start); the answer says whether it came.
+    pub fn wait(&self, job: &JobRef, query: &WaitQuery) -> Result<WaitResponse, ClientError> {
+        self.get(&with_query(&job_path(job, "/wait"), query))
+    }
+
+    /// Waits for the end, however long it takes.
+    pub fn wait_over(&self, job: &JobRef) -> Result<WaitResponse, ClientError> {
+        loop {
+            let answer = self.wait(job, &WaitQuery { timeout_s: Some(60), started: None })?;
+            if answer.over {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// How to reach a running job's steps; the owner only.
+    pub fn steps(&self, job: &JobRef) -> Result<StepAccess, ClientError> {
+        self.get(&job_path(job, "/steps"))
+    }
+
+    /// Does something to jobs.
+    pub fn act(&self, request: &ActionRequest) -> Result<ActionResponse, ClientError> {
+        self.send(&Method::POST, "/v1/jobs/actions", request)
+    }
+
+    /// Changes a job.
+    pub fn update(&self, job: &JobRef, patch: &JobPatch) -> Result<ActionResponse, ClientError> {
+        self.send(&Method::PATCH, &job_path(job, ""), patch)
+    }
+
+    /// Accounting rows.
+    pub fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, ClientError> {
+        self.get(&with_query("/v1/history", query))
+    }
+
+    /// Every node.
+    pub fn nodes(&self) -> Result<Vec<NodeView>, ClientError> {
+        let mut nodes = Vec::new();
+        let mut after = None;
+        loop {
+            let page = [("limit", Some(PAGE_MAX)), ("after", after)];
+            let query: std::collections::BTreeMap<_, _> = page.into_iter().collect();
+            let page: NodePage = self.get(&with_query("/v1/nodes", &query))?;
+            nodes.extend(page.nodes);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(nodes),
+            }
+        }
+    }
+
+    /// One node.
+    pub fn node(&self, name: &str) -> Result<NodeView, ClientError> {
+        self.get(&node_path(name, ""))
+    }
+
+    /// Gives a node no new work.
+    pub fn drain(&self, name: &str, reason: &str) -> Result<ActionResult, ClientError> {
+        let body = DrainRequest { reason: reason.to_owned() };
+        self.send(&Method::POST, &node_path(name, "/drain"), &body)
+    }
+
+    /// Gives it new work again.
+    pub fn resume_node(&self, name: &str) -> Result<ActionResult, ClientError> {
+        self.send(&Method::POST, &node_path(name, "/resume"), &Nothing {})
+    }
+
+    /// Every partition.
+    pub fn partitions(&self) -> Result<Vec<PartitionView>, ClientError> {
+        self.get("/v1/partitions")
+    }
+
+    /// Every account.
+    pub fn accounts(&self) -> Result<Vec<AccountView>, ClientError> {
+        self.get("/v1/accounts")
+    }
+
+    /// Every quality of service.
+    pub fn qos(&self) -> Result<Vec<QosView>, ClientError> {
+        self.get("/v1/qos")
+    }
+
+    /// Every licence.
+    pub fn licences(&self) -> Result<Vec<LicenceView>, ClientError> {
+        self.get("/v1/licences")
+    }
+
+    /// Every switch.
+    pub fn topology(&self) -> Result<Vec<SwitchView>, ClientError> {
+        self.get("/v1/topology")
+    }
+
+    /// Changes as they come.
+    pub fn events(&self, query: &EventQuery) -> Result<Events<'_>, ClientError> {
+        Events::open(self, &with_query("/v1/events", query))
+    }
+
+    /// Reads the configuration anew.
+    pub fn reload(&self) -> Result<ReloadResponse, ClientError> {
+        self.send(&Method::POST, "/v1/config/reload", &Nothing {})
+    }
+
+    /// Writes a backup while the daemon runs.
+    pub fn backup(&self, path: &str) -> Result<BackupResponse, ClientError> {
+        self.send(&Method::POST, "/v1/backup", &BackupRequest { path: path.to_owned() })
+    }
+
+    /// Ends the daemon; jobs go on.
+    pub fn shutdown(&self) -> Result<Value, ClientError> {
+        self.send(&Method::POST, "/v1/shutdown", &Nothing {})
+    }
+}
+
+fn job_path(job: &JobRef, rest: &str) -> String {
+    let mut path = "/v1/jobs/".to_owned();
+    encode(&job.to_string(), &mut path);
+    path + rest
+}
+
+fn node_path(name: &str, rest: &str) -> String {
+    let mut path = "/v1/nodes/".to_owned();
+    encode(name, &mut path);
+    path + rest
+}

@@ -1,0 +1,207 @@
+//! One kept connection, driven by a runtime of its own on the calling thread.
+
+use crate::ClientError;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use muster_api::{ApiError, Endpoint};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::cell::RefCell;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::runtime::{Builder, Runtime};
+
+/// The largest answer that is taken, bytes.
+const ANSWER_MAX: usize = 512 * 1024 * 1024;
+
+/// How long an answer may take. Longer than any wait that the daemon offers.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
+
+pub(crate) type Sender = SendRequest<Full<Bytes>>;
+
+/// A connection to the daemon. It is made when first needed and made anew when it broke.
+pub struct Client {
+    runtime: Runtime,
+    socket: PathBuf,
+    sender: RefCell<Option<Sender>>,
+}
+
+impl Client {
+    /// Connects to the daemon that the environment names.
+    ///
+    /// # Errors
+    /// No daemon answers there.
+    pub fn connect() -> Result<Self, ClientError> {
+        Self::connect_to(&Endpoint::from_environment()?.socket)
+    }
+
+    /// Connects to the daemon at this socket.
+    ///
+    /// # Errors
+    /// No daemon answers there.
+    pub fn connect_to(socket: &Path) -> Result<Self, ClientError> {
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(ClientError::Start)?;
+        let sender = runtime.block_on(open(socket))?;
+        Ok(Self { runtime, socket: socket.to_owned(), sender: RefCell::new(Some(sender)) })
+    }
+
+    /// The socket's path.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Asks and reads the JSON answer.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.call(&Method::GET, path, Bytes::new())
+    }
+
+    /// Sends JSON and reads the JSON answer.
+    pub(crate) fn send<T: DeserializeOwned>(
+        &self,
+        method: &Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let what = format!("{method} {path}");
+        let body = serde_json::to_vec(body)
+            .map_err(|error| ClientError::BadAnswer { what, why: error.to_string() })?;
+        self.call(method, path, body.into())
+    }
+
+    fn call<T: DeserializeOwned>(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
+        let what = format!("{method} {path}");
+        let answer = self.runtime.block_on(async {
+            let call = self.exchange(method, path, body, &what);
+            tokio::time::timeout(ANSWER_TIMEOUT, call).await
+        });
+        let (status, bytes) = match answer {
+            Ok(answer) => answer?,
+            Err(_) => {
+                self.sender.replace(None);
+                return Err(ClientError::Late { what, seconds: ANSWER_TIMEOUT.as_secs() });
+            }
+        };
+        if !status.is_success() {
+            return Err(refusal(status, &bytes));
+        }
+        serde_json::from_slice(&bytes)
+            .map_err(|error| ClientError::BadAnswer { what, why: error.to_string() })
+    }
+
+    /// One request over the kept connection; a connection that the daemon had closed is made anew.
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Bytes,
+        what: &str,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let lost = |source: hyper::Error| ClientError::Lost {
+            what: what.to_owned(),
+            source: Box::new(source),
+        };
+        let mut kept = self.sender.take();
+        if let Some(sender) = &mut kept
+            && sender.ready().await.is_err()
+        {
+            kept = None;
+        }
+        let mut sender = match kept {
+            Some(sender) => sender,
+            None => open(&self.socket).await?,
+        };
+        let request = || build(method, path, body.clone());
+        let response = match sender.send_request(request()?).await {
+            Ok(response) => response,
+            // Nothing of it was sent, or it may be asked twice without harm.
+            Err(error) if error.is_canceled() || method == Method::GET => {
+                sender = open(&self.socket).await?;
+                sender.send_request(request()?).await.map_err(lost)?
+            }
+            Err(error) => return Err(lost(error)),
+        };
+        let (status, bytes) = read(response, what).await?;
+        self.sender.replace(Some(sender));
+        Ok((status, bytes))
+    }
+
+    /// A connection and a response of its own, for streams.
+    pub(crate) fn stream(&self, path: &str) -> Result<(Sender, Response<Incoming>), ClientError> {
+        let what = format!("GET {path}");
+        self.runtime.block_on(async {
+            let mut sender = open(&self.socket).await?;
+            let request = build(&Method::GET, path, Bytes::new())?;
+            let lost = |source| ClientError::Lost { what: what.clone(), source: Box::new(source) };
+            let response = sender.send_request(request).await.map_err(lost)?;
+            if response.status().is_success() {
+                return Ok((sender, response));
+            }
+            let (status, bytes) = read(response, &what).await?;
+            Err(refusal(status, &bytes))
+        })
+    }
+
+    /// Runs a future on this client's thread.
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+}
+
+async fn read(
+    response: Response<Incoming>,
+    what: &str,
+) -> Result<(StatusCode, Bytes), ClientError> {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
+    let body = body.map_err(|source| ClientError::Lost { what: what.to_owned(), source })?;
+    Ok((status, body.to_bytes()))
+}
+
+fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
+    let error = serde_json::from_slice(bytes).unwrap_or_else(|_| {
+        let text: String = String::from_utf8_lossy(bytes).chars().take(500).collect();
+        ApiError::new("E_ANSWER_BAD", format!("the daemon answered {status}: {}", text.trim()))
+    });
+    ClientError::Refused { status: status.as_u16(), error: Box::new(error) }
+}
+
+fn build(method: &Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, ClientError> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "muster")
+        .header("content-type", "application/json")
+        .body(Full::new(body))
+        .map_err(|error| ClientError::BadAnswer {
+            what: format!("{method} {path}"),
+            why: error.to_string(),
+        })
+}
+
+async fn open(socket: &Path) -> Result<Sender, ClientError> {
+    let fail = |source: std::io::Error| {
+        let socket = socket.to_owned();
+        match source.kind() {
+            ErrorKind::PermissionDenied => ClientError::Denied { socket, source },
+            _ => ClientError::NoDaemon { socket, source },
+        }
+    };
+    let stream = UnixStream::connect(socket).await.map_err(fail)?;
+    let (sender, connection) = handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| fail(std::io::Error::other(error)))?;
+    // The task ends with the connection; the sender sees why.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
+}
