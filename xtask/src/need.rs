@@ -127,7 +127,21 @@ fn first_version(text: &str) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{find, first_version, need};
+    use super::{MINIMUM, find, first_version, need};
+
+    #[test]
+    fn the_book_names_the_same_versions() {
+        let page = crate::root::dir().join("docs/operations/requirements.md");
+        let text = std::fs::read_to_string(page).expect("requirements.md");
+        for (command, version) in MINIMUM {
+            let name = if *command == "python3" { "Python 3" } else { *command };
+            let named = text.lines().any(|line| {
+                line.to_lowercase().contains(&name.to_lowercase())
+                    && line.ends_with(&format!("| {version} |"))
+            });
+            assert!(named, "requirements.md does not name {command} {version}");
+        }
+    }
 
     #[test]
     fn reads_versions_as_tools_print_them() {

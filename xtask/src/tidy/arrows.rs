@@ -106,12 +106,33 @@ fn compare(members: &BTreeMap<String, Member>, allowed: Table, in_tests: Table) 
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{Kind, Member, compare, violations};
+    use super::{ALLOWED, Kind, Member, compare, violations};
 
     #[test]
     fn this_workspace_keeps_the_arrow_rules() {
         let found = violations().expect("cargo metadata");
         assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+
+    /// The table for people says the same as the one above.
+    #[test]
+    fn architecture_md_has_the_same_table() {
+        let text = std::fs::read_to_string(crate::root::dir().join("ARCHITECTURE.md"));
+        let text = text.expect("ARCHITECTURE.md");
+        for (name, seen) in ALLOWED.iter().filter(|(name, _)| *name != "xtask") {
+            let row = text.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+            let row = row.unwrap_or_else(|| panic!("ARCHITECTURE.md has no row for {name}"));
+            let cell = row.trim_end_matches(" |").rsplit("| ").next().unwrap_or_default();
+            let mut said: Vec<&str> = cell
+                .split(", ")
+                .map(|word| word.split(" (").next().unwrap_or(word))
+                .filter(|word| *word != "nothing")
+                .collect();
+            said.sort_unstable();
+            let mut wanted = seen.to_vec();
+            wanted.sort_unstable();
+            assert_eq!(said, wanted, "the row of {name}");
+        }
     }
 
     fn workspace(arrows: &[(&str, Kind, &str)]) -> BTreeMap<String, Member> {
