@@ -196,6 +196,10 @@ pub struct Checkpoint {
     /// How long to wait for it.
     #[serde(skip_serializing_if = "is_default")]
     pub grace: Seconds,
+    /// The variable that tells the job where its checkpoints lie; empty is
+    /// `MUSTER_CHECKPOINT_DIR`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub variable: String,
 }
 
 /// A directory or volume that a job needs (`#MUSTER --volume=SOURCE:TARGET[:ro]`).

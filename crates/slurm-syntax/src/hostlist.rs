@@ -6,6 +6,8 @@
 //! `expand(fold(S)) == S` for every list: `n1` and `n01` are different hosts. A list that cannot be
 //! read is an error, never a host with a bracket in its name.
 
+use std::fmt::Write as _;
+
 use crate::problem::{Code, Problem, quoted};
 use crate::scan::{digits, is_name_char, split_outside_brackets};
 
@@ -288,9 +290,9 @@ impl Run {
         }
         let (low, width) = self.low;
         if low == self.high {
-            self.text.push_str(&format!("{low:0width$}"));
+            let _ = write!(self.text, "{low:0width$}");
         } else {
-            self.text.push_str(&format!("{low:0width$}-{:0width$}", self.high));
+            let _ = write!(self.text, "{low:0width$}-{:0width$}", self.high);
         }
     }
 

@@ -4,6 +4,8 @@
 //! itself removed); a number between `%` and the letter pads numbers with zeros, to ten digits at
 //! most; unknown letters stay as they are.
 
+use std::fmt::Write as _;
+
 use crate::problem::{Code, Problem, quoted};
 
 /// Longest pattern and longest result, in bytes (as `PATH_MAX`).
@@ -105,9 +107,9 @@ fn push_field(out: &mut String, letter: char, width: usize, values: &Values<'_>)
         'x' => return out.push_str(values.job_name),
         _ => return,
     };
-    out.push_str(&format!("{number:0width$}"));
+    let _ = write!(out, "{number:0width$}");
     if let ('J', Some(step)) = (letter, values.step) {
-        out.push_str(&format!(".{step}"));
+        let _ = write!(out, ".{step}");
     }
 }
 

@@ -1,0 +1,401 @@
+//! What each honoured option does to a component or to the client.
+
+use muster_model::{
+    Checkpoint, Exclusive, GpuCount, GpuScope, MailSpec, MemoryRequest, Mib, OpenMode, Request,
+    Seconds, SwitchWish, TimeLimit, Volume,
+};
+
+use crate::count::{parse_count, parse_nodes};
+use crate::duration::{parse_limit, parse_seconds, rounded_to_minutes};
+use crate::gres::Gres;
+use crate::options::{Opt, OptionSpec};
+use crate::problem::{Code, Problem, quoted};
+use crate::submission::{ClientFlags, ComponentRequest, Context};
+use crate::values::{
+    flag_word, free_text, mail_events, name, nice, one_name, path, priority, variable, volume,
+};
+use crate::{
+    array, constraint, dependency, export, gres, hostlist, license, memory, pattern, signal, tres,
+    when,
+};
+
+/// What options are applied to.
+pub(crate) struct Target<'a> {
+    pub(crate) component: &'a mut ComponentRequest,
+    pub(crate) client: &'a mut ClientFlags,
+    pub(crate) warnings: Vec<Problem>,
+}
+
+/// Applies one option with its values (several only for options that may be repeated).
+///
+/// # Errors
+/// The value's problem; options that are not honoured have no values to be wrong about.
+pub(crate) fn apply(
+    spec: &OptionSpec,
+    values: &[Option<String>],
+    context: &Context,
+    target: &mut Target<'_>,
+) -> Result<(), Problem> {
+    let last = values.last().cloned().flatten();
+    let value = last.as_deref().unwrap_or("");
+    if client(spec.opt, last.as_ref(), values, target.client)
+        || identity(spec.opt, value, target)?
+        || times(spec.opt, value, context, target)?
+        || amounts(spec.opt, value, target)?
+        || gpus(spec.opt, value, &mut target.component.spec.request)?
+        || places(spec.opt, value, context, target)?
+        || files(spec.opt, value, target)?
+    {
+        return Ok(());
+    }
+    own(spec.opt, value, values, &mut target.component.spec)
+}
+
+/// Options for the client; true if the option is one.
+fn client(
+    opt: Opt,
+    value: Option<&String>,
+    values: &[Option<String>],
+    client: &mut ClientFlags,
+) -> bool {
+    match opt {
+        Opt::Parsable => client.parsable = true,
+        Opt::Wait => client.wait = true,
+        Opt::TestOnly => client.test_only = true,
+        Opt::Quiet => client.quiet = true,
+        Opt::Help => client.help = true,
+        Opt::Usage => client.usage = true,
+        Opt::Version => client.version = true,
+        Opt::IgnorePbs => client.ignore_pbs = true,
+        Opt::Wrap => client.wrap = value.cloned(),
+        // In the environment the variable holds how often (sbatch manual, SBATCH_DEBUG).
+        Opt::Verbose => {
+            let times = value.and_then(|value| value.parse().ok());
+            client.verbose = times.unwrap_or(values.len() as u32).min(10);
+        }
+        Opt::Exact
+        | Opt::HetGroup
+        | Opt::PackGroup
+        | Opt::Immediate
+        | Opt::Jobid
+        | Opt::KillCommand
+        | Opt::KillOnBadExit
+        | Opt::Label
+        | Opt::MultiProg
+        | Opt::NoBell
+        | Opt::NoShell
+        | Opt::Overlap
+        | Opt::Pty
+        | Opt::QuitOnInterrupt
+        | Opt::Relative
+        | Opt::Unbuffered
+        | Opt::WaitForChildren
+        | Opt::WaitStep => {
+            if !client.step.iter().any(|(other, _)| *other == opt) {
+                client.step.push((opt, value.cloned()));
+            }
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Names, accounts and what becomes of the job.
+fn identity(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Problem> {
+    let component = &mut *target.component;
+    let spec = &mut component.spec;
+    match opt {
+        Opt::JobName => spec.name = free_text(value, 255)?,
+        Opt::Account => spec.account = name(value)?,
+        Opt::Qos => spec.qos = one_name(value)?,
+        Opt::Partition => {
+            spec.partitions = value.split(',').map(name).collect::<Result<_, _>>()?;
+            let mut seen = Vec::new();
+            spec.partitions.retain(|partition| {
+                let fresh = !seen.contains(partition);
+                seen.push(partition.clone());
+                fresh
+            });
+        }
+        Opt::Comment => spec.comment = free_text(value, 4096)?,
+        Opt::Hold => spec.hold = true,
+        Opt::Nice => spec.nice = nice(value)?,
+        Opt::Priority => spec.priority = Some(priority(value)?),
+        Opt::Requeue if value.is_empty() => component.requeue = Some(true),
+        Opt::Requeue => {
+            return Err(Problem::new(
+                Code::OptionRefused,
+                format!("muster has no {} requeue", quoted(value)),
+            )
+            .hint("write --requeue"));
+        }
+        Opt::NoRequeue => component.requeue = Some(false),
+        Opt::KillOnInvalidDep => spec.kill_on_invalid_dependency = Some(flag_word(value)?),
+        Opt::Dependency => spec.dependency = dependency::parse(value)?,
+        Opt::Signal => spec.signal = Some(signal::parse(value)?),
+        Opt::MailType => {
+            spec.mail.get_or_insert_with(MailSpec::default).events = mail_events(value)?;
+        }
+        Opt::MailUser => {
+            spec.mail.get_or_insert_with(MailSpec::default).to = free_text(value, 255)?;
+        }
+        Opt::Export => component.export = Some(export::parse(value)?),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn times(
+    opt: Opt,
+    value: &str,
+    context: &Context,
+    target: &mut Target<'_>,
+) -> Result<bool, Problem> {
+    let spec = &mut target.component.spec;
+    match opt {
+        Opt::Time => spec.time_limit = Some(rounded_to_minutes(parse_limit(value)?)),
+        Opt::TimeMin => {
+            spec.time_min = match rounded_to_minutes(parse_limit(value)?) {
+                TimeLimit::Of(seconds) => Some(seconds),
+                TimeLimit::Unlimited => None,
+            }
+        }
+        Opt::Begin => {
+            let instant = when::parse(value, context.now, &context.zone)?;
+            spec.begin = (instant > context.now).then_some(instant);
+        }
+        Opt::Deadline => {
+            spec.deadline = Some(when::parse(value, context.now, &context.zone)?);
+        }
+        Opt::Array => spec.array = Some(array::parse(value, context.array_size_max)?),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Amounts of nodes, tasks, CPUs and memory.
+fn amounts(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Problem> {
+    let request = &mut target.component.spec.request;
+    match opt {
+        Opt::Nodes => request.nodes = Some(parse_nodes(value)?),
+        Opt::Ntasks => request.tasks = Some(parse_count(value, 1)?),
+        Opt::NtasksPerNode | Opt::TasksPerNode => {
+            request.tasks_per_node = Some(parse_count(value, 1)?);
+        }
+        Opt::NtasksPerGpu => request.tasks_per_gpu = Some(parse_count(value, 1)?),
+        Opt::NtasksPerSocket => request.tasks_per_socket = Some(parse_count(value, 1)?),
+        Opt::NtasksPerCore => request.tasks_per_core = Some(parse_count(value, 1)?),
+        Opt::CpusPerTask => request.cpus_per_task = Some(parse_count(value, 1)?),
+        Opt::CpusPerGpu => request.cpus_per_gpu = Some(parse_count(value, 1)?),
+        Opt::Mincpus => request.cpus_per_node_min = Some(parse_count(value, 1)?),
+        Opt::Mem => request.memory = memory_of(value, MemoryRequest::PerNode)?,
+        Opt::MemPerCpu => request.memory = memory_of(value, MemoryRequest::PerCpu)?,
+        Opt::MemPerGpu => request.memory = memory_of(value, MemoryRequest::PerGpu)?,
+        Opt::Tmp => request.scratch = Mib(memory::parse_mib(value)?),
+        Opt::TresPerTask => tres_per_task(value, request)?,
+        Opt::Distribution => {
+            let plain = value.split([':', ',']).next().unwrap_or_default();
+            if !matches!(plain.to_ascii_lowercase().as_str(), "block" | "*") {
+                target.warnings.push(Problem::new(
+                    Code::WarnNotDone,
+                    "tasks fill one node after the other (block)",
+                ));
+            }
+        }
+        // Applied by the checks, when all of the request is known.
+        Opt::UseMinNodes => {}
+        Opt::WaitAllNodes if matches!(value, "0" | "1") => {}
+        Opt::WaitAllNodes => return Err(Problem::new(Code::ValueBad, "the value is 0 or 1")),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn memory_of(value: &str, kind: fn(Mib) -> MemoryRequest) -> Result<MemoryRequest, Problem> {
+    let mib = memory::parse_mib(value)?;
+    Ok(if mib == 0 { MemoryRequest::WholeNode } else { kind(Mib(mib)) })
+}
+
+fn tres_per_task(value: &str, request: &mut Request) -> Result<(), Problem> {
+    for entry in tres::parse(value)? {
+        let gpu = entry.name.strip_prefix("gpu");
+        match (entry.kind.as_str(), gpu) {
+            ("cpu", _) if entry.name.is_empty() => {
+                request.cpus_per_task = Some(parse_count(&entry.amount.to_string(), 1)?);
+            }
+            ("gres", Some(kind)) if kind.is_empty() || kind.starts_with(':') => {
+                request.gpus.push(GpuCount {
+                    model: kind.strip_prefix(':').map(str::to_owned),
+                    count: parse_count(&entry.amount.to_string(), 0)?,
+                    scope: GpuScope::Task,
+                });
+            }
+            _ => {
+                return Err(Problem::new(
+                    Code::OptionRefused,
+                    format!("muster cannot give {} to each task", quoted(&entry.to_string())),
+                )
+                .hint("cpu=N and gres/gpu[:TYPE]=N can be given per task"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn gpus(opt: Opt, value: &str, request: &mut Request) -> Result<bool, Problem> {
+    let scope = match opt {
+        Opt::Gpus => GpuScope::Job,
+        Opt::GpusPerNode => GpuScope::Node,
+        Opt::GpusPerSocket => GpuScope::Socket,
+        Opt::GpusPerTask => GpuScope::Task,
+        Opt::Gres => {
+            for entry in gres::parse(value)? {
+                if entry.name == "gpu" {
+                    request.gpus.push(gpu_count(entry, GpuScope::Node)?);
+                } else if entry.count > 0 {
+                    let key = match entry.kind {
+                        Some(kind) => format!("{}:{kind}", entry.name),
+                        None => entry.name,
+                    };
+                    request.gres.insert(key, entry.count);
+                }
+            }
+            return Ok(true);
+        }
+        _ => return Ok(false),
+    };
+    for entry in gres::parse_gpus(value)? {
+        request.gpus.push(gpu_count(entry, scope)?);
+    }
+    Ok(true)
+}
+
+fn gpu_count(entry: Gres, scope: GpuScope) -> Result<GpuCount, Problem> {
+    let count = parse_count(&entry.count.to_string(), 0)?;
+    Ok(GpuCount { model: entry.kind, count, scope })
+}
+
+/// Which nodes, and what else decides where the job fits.
+fn places(
+    opt: Opt,
+    value: &str,
+    context: &Context,
+    target: &mut Target<'_>,
+) -> Result<bool, Problem> {
+    let request = &mut target.component.spec.request;
+    match opt {
+        Opt::Nodelist => request.node_list = hosts(value, context)?,
+        Opt::Exclude => request.exclude = hosts(value, context)?,
+        Opt::Constraint => request.constraint = Some(constraint::parse(value)?),
+        Opt::Contiguous => request.contiguous = true,
+        Opt::Exclusive => request.exclusive = exclusive(value)?,
+        Opt::Oversubscribe => request.exclusive = Exclusive::No,
+        Opt::Switches => request.switches = Some(switches(value)?),
+        Opt::Licenses => request.licences = license::parse(value)?,
+        Opt::Reservation => request.reservation = Some(one_name(value)?),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn hosts(value: &str, context: &Context) -> Result<std::collections::BTreeSet<String>, Problem> {
+    if value.contains('/') {
+        return Err(Problem::new(
+            Code::OptionRefused,
+            format!("{} is a file, and muster does not read it", quoted(value)),
+        )
+        .hint("name the nodes, for example n[1-4],n7"));
+    }
+    Ok(hostlist::expand(value, context.hosts_max)?.into_iter().collect())
+}
+
+fn exclusive(value: &str) -> Result<Exclusive, Problem> {
+    match value.to_ascii_lowercase().as_str() {
+        "" | "allocation" | "exclusive" => Ok(Exclusive::Node),
+        "user" => Ok(Exclusive::User),
+        "mcs" | "topo" => Err(Problem::new(
+            Code::OptionRefused,
+            format!("muster cannot keep nodes for {}", quoted(value)),
+        )
+        .hint("write --exclusive or --exclusive=user")),
+        _ => {
+            Err(Problem::new(Code::ValueBad, format!("{} is no kind of exclusive", quoted(value)))
+                .hint("write --exclusive or --exclusive=user"))
+        }
+    }
+}
+
+fn switches(value: &str) -> Result<SwitchWish, Problem> {
+    let (count, wait) = match value.split_once('@') {
+        Some((count, wait)) => (count, Some(Seconds(parse_seconds(wait)?))),
+        None => (value, None),
+    };
+    Ok(SwitchWish { count: parse_count(count, 1)?, wait })
+}
+
+fn files(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Problem> {
+    let spec = &mut target.component.spec;
+    match opt {
+        Opt::Output => spec.stdio.output = Some(pattern::parse(value)?),
+        Opt::Error => spec.stdio.error = Some(pattern::parse(value)?),
+        Opt::Input => spec.stdio.input = Some(pattern::parse(value)?),
+        Opt::Chdir => spec.cwd = path(value)?,
+        Opt::OpenMode => {
+            spec.stdio.open_mode = match value {
+                "a" | "append" => OpenMode::Append,
+                "t" | "truncate" => OpenMode::Truncate,
+                _ => {
+                    return Err(Problem::new(
+                        Code::ValueBad,
+                        format!("{} is no way to open a file", quoted(value)),
+                    )
+                    .hint("write append or truncate"));
+                }
+            }
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Muster's own options.
+fn own(
+    opt: Opt,
+    value: &str,
+    values: &[Option<String>],
+    spec: &mut muster_model::JobSpec,
+) -> Result<(), Problem> {
+    let checkpoint = |spec: &mut muster_model::JobSpec| {
+        spec.checkpoint.get_or_insert_with(Checkpoint::default).clone()
+    };
+    match opt {
+        Opt::GpuMemory => {
+            let mib = memory::parse_mib(value)?;
+            spec.request.gpu_memory = (mib > 0).then_some(Mib(mib));
+        }
+        Opt::Image => spec.image = Some(free_text(value, 1024)?),
+        Opt::Volume => {
+            spec.volumes = values
+                .iter()
+                .flatten()
+                .map(|value| volume(value))
+                .collect::<Result<Vec<Volume>, _>>()?;
+        }
+        Opt::CheckpointDir => {
+            spec.checkpoint = Some(Checkpoint { dir: path(value)?, ..checkpoint(spec) });
+        }
+        Opt::CheckpointSignal => {
+            let asked = signal::parse(value)?;
+            spec.checkpoint = Some(Checkpoint {
+                signal: Some(asked.signal),
+                grace: asked.before,
+                ..checkpoint(spec)
+            });
+        }
+        Opt::CheckpointEnv => {
+            spec.checkpoint = Some(Checkpoint { variable: variable(value)?, ..checkpoint(spec) });
+        }
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,310 @@
+//! What a request asks for as a whole: options that exclude, need or contradict one another.
+//!
+//! Rules: the sbatch manual's notes on each option, and case S-11. A rule that names two options
+//! points at the one given last in the order of precedence.
+
+use muster_model::{GpuScope, NodeCount, Request, Seconds, TimeLimit};
+
+use crate::duration::print_long;
+use crate::options::Opt;
+use crate::problem::{Code, Diagnostic, Place, Problem};
+use crate::submission::{ComponentRequest, Context, Found, Setting, Settings};
+
+/// Pairs that exclude one another when both are in force.
+const EXCLUDE: [(Opt, Opt); 11] = [
+    (Opt::Mem, Opt::MemPerCpu),
+    (Opt::Mem, Opt::MemPerGpu),
+    (Opt::MemPerCpu, Opt::MemPerGpu),
+    (Opt::CpusPerTask, Opt::CpusPerGpu),
+    (Opt::Exclusive, Opt::Oversubscribe),
+    (Opt::NtasksPerGpu, Opt::GpusPerTask),
+    (Opt::NtasksPerGpu, Opt::GpusPerSocket),
+    (Opt::NtasksPerGpu, Opt::NtasksPerNode),
+    (Opt::TresPerTask, Opt::GpusPerTask),
+    (Opt::TresPerTask, Opt::CpusPerGpu),
+    (Opt::TresPerTask, Opt::NtasksPerGpu),
+];
+
+/// Checks one component and settles what follows from several options together.
+pub(crate) fn component(
+    settings: &Settings,
+    component: &mut ComponentRequest,
+    context: &Context,
+    found: &mut Found<'_>,
+) {
+    // One order whatever options the counts came from; it is that of the printer.
+    component.spec.request.gpus.sort_by_key(|gpus| gpus.scope);
+    let mut check = Check { settings, found };
+    for (first, second) in EXCLUDE {
+        check.exclude(first, second);
+    }
+    check.gpus_by_gres();
+    check.needs_gpus(&component.spec.request);
+    check.tasks_for_gpus(&mut component.spec.request);
+    check.nodes(&mut component.spec.request);
+    check.gpus_and_nodes(&component.spec.request);
+    check.times(component, context);
+    if component.spec.mail.as_ref().is_some_and(|mail| mail.events.is_empty() && mail.to.is_empty())
+    {
+        component.spec.mail = None;
+    }
+}
+
+/// Checks what concerns several components.
+pub(crate) fn heterogeneous(components: &[ComponentRequest], errors: &mut Vec<Diagnostic>) {
+    if components.len() < 2 {
+        return;
+    }
+    let mut error = |option: &str, problem: Problem| {
+        errors.push(Diagnostic::at(Place::Request, Some(option.to_owned()), problem));
+    };
+    if components.iter().any(|component| component.spec.array.is_some()) {
+        error("--array", Problem::new(Code::Conflict, "a heterogeneous job cannot be an array"));
+    }
+    if components[1..].iter().any(|component| !component.spec.request.licences.is_empty()) {
+        let problem = Problem::new(Code::Conflict, "only the first component may ask for licences")
+            .hint("ask for all of them in the first component");
+        error("--licenses", problem);
+    }
+}
+
+struct Check<'a, 'f> {
+    settings: &'a Settings,
+    found: &'a mut Found<'f>,
+}
+
+impl Check<'_, '_> {
+    /// The setting whose place an error about these options names.
+    fn latest(&self, opts: &[Opt]) -> Option<&Setting> {
+        opts.iter().filter_map(|opt| self.settings.get(opt)).max_by_key(|setting| setting.rank)
+    }
+
+    fn error(&mut self, opts: &[Opt], problem: Problem) {
+        let diagnostic = match self.latest(opts) {
+            Some(setting) => setting.given.diagnostic(problem),
+            None => Diagnostic::at(Place::Request, None, problem),
+        };
+        self.found.errors.push(diagnostic);
+    }
+
+    fn warn(&mut self, opts: &[Opt], what: String) {
+        if let Some(setting) = self.latest(opts) {
+            let problem = Problem::new(Code::WarnChanged, what);
+            self.found.warnings.push(setting.given.diagnostic(problem));
+        }
+    }
+
+    fn has(&self, opt: Opt) -> bool {
+        self.settings.contains_key(&opt)
+    }
+
+    fn exclude(&mut self, first: Opt, second: Opt) {
+        if self.has(first) && self.has(second) {
+            let what =
+                format!("--{} and --{} exclude one another", first.spec().long, second.spec().long);
+            self.error(&[first, second], Problem::new(Code::Conflict, what));
+        }
+    }
+
+    /// `--gres=gpu` counts per node, as `--gpus-per-node` does (S-11 g).
+    fn gpus_by_gres(&mut self) {
+        if !self.gres_names_gpus() {
+            return;
+        }
+        let settings = self.settings;
+        let others = [Opt::GpusPerNode, Opt::GpusPerSocket];
+        for other in others.into_iter().filter(|other| settings.contains_key(other)) {
+            let what = format!("--gres=gpu and --{} exclude one another", other.spec().long);
+            let problem = Problem::new(Code::Conflict, what)
+                .hint("--gres=gpu counts GPUs per node: keep one of the two");
+            self.error(&[Opt::Gres, other], problem);
+        }
+    }
+
+    fn gres_names_gpus(&self) -> bool {
+        let value =
+            self.settings.get(&Opt::Gres).and_then(|setting| setting.given.value.as_deref());
+        value
+            .and_then(|value| crate::gres::parse(value).ok())
+            .is_some_and(|list| list.iter().any(|gres| gres.name == "gpu"))
+    }
+
+    fn needs_gpus(&mut self, request: &Request) {
+        if request.wants_gpus() {
+            return;
+        }
+        let needing = [Opt::MemPerGpu, Opt::CpusPerGpu, Opt::GpuMemory];
+        let settings = self.settings;
+        for opt in needing.into_iter().filter(|opt| settings.contains_key(opt)) {
+            let problem = Problem::new(Code::Missing, "the job asks for no GPU")
+                .hint("ask for GPUs too, for example --gpus=1");
+            self.error(&[opt], problem);
+        }
+        if self.has(Opt::NtasksPerGpu) && !self.has(Opt::Ntasks) {
+            let problem = Problem::new(Code::Missing, "neither GPUs nor tasks are counted")
+                .hint("give --gpus or --ntasks");
+            self.error(&[Opt::NtasksPerGpu], problem);
+        }
+    }
+
+    /// GPUs per task need a task count (S-11 h), which a total of GPUs gives.
+    fn tasks_for_gpus(&mut self, request: &mut Request) {
+        let of = |scope: GpuScope| {
+            request
+                .gpus
+                .iter()
+                .filter(move |gpus| gpus.scope == scope)
+                .fold(0_u32, |sum, gpus| sum.saturating_add(gpus.count))
+        };
+        let (total, per_task) = (of(GpuScope::Job), of(GpuScope::Task));
+        let opts = [Opt::GpusPerTask, Opt::TresPerTask, Opt::Gpus, Opt::Ntasks];
+        if per_task == 0 {
+            return;
+        }
+        match request.tasks {
+            None if request.tasks_per_node.is_some() => {}
+            None if total > 0 && total.is_multiple_of(per_task) => {
+                request.tasks = Some(total / per_task);
+            }
+            None if total > 0 => {
+                let what = format!("{total} GPUs cannot be shared out in groups of {per_task}");
+                self.error(&opts, Problem::new(Code::Impossible, what));
+            }
+            None => {
+                let problem = Problem::new(Code::Missing, "GPUs per task need a number of tasks")
+                    .hint("give --ntasks, --ntasks-per-node or --gpus too");
+                self.error(&opts[..2], problem);
+            }
+            Some(tasks) if total > 0 && tasks.checked_mul(per_task) != Some(total) => {
+                let what =
+                    format!("{tasks} tasks with {per_task} GPUs each do not make {total} GPUs");
+                self.error(&opts, Problem::new(Code::Impossible, what));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn nodes(&mut self, request: &mut Request) {
+        if self.has(Opt::UseMinNodes)
+            && let Some(nodes) = &request.nodes
+        {
+            request.nodes = Some(NodeCount::exactly(nodes.least()));
+        }
+        if let (Some(tasks), Some(nodes)) = (request.tasks, &request.nodes) {
+            let (least, most) = (nodes.least(), nodes.most());
+            if tasks < least {
+                self.warn(
+                    &[Opt::Ntasks, Opt::Nodes],
+                    format!(
+                        "{tasks} tasks cannot run on {least} nodes: the job gets {tasks} nodes"
+                    ),
+                );
+                request.nodes = Some(NodeCount::exactly(tasks));
+            } else if let Some(per_node) = request.tasks_per_node
+                && most.checked_mul(per_node).is_some_and(|room| room < tasks)
+            {
+                let what = format!(
+                    "{tasks} tasks do not fit on {most} nodes with at most {per_node} tasks each"
+                );
+                let problem = Problem::new(Code::Impossible, what);
+                self.error(&[Opt::Ntasks, Opt::NtasksPerNode, Opt::Nodes], problem);
+            }
+        }
+        if self.has(Opt::NtasksPerGpu)
+            && request.nodes.as_ref().is_some_and(|nodes| nodes.least() != nodes.most())
+        {
+            let problem = Problem::new(Code::Conflict, "tasks per GPU need one number of nodes")
+                .hint("give --nodes without a range");
+            self.error(&[Opt::NtasksPerGpu, Opt::Nodes], problem);
+        }
+        self.node_names(request);
+    }
+
+    fn node_names(&mut self, request: &mut Request) {
+        let named = u32::try_from(request.node_list.len()).unwrap_or(u32::MAX);
+        if let Some(both) = request.node_list.intersection(&request.exclude).next() {
+            let what = format!("node {both} is both asked for and excluded");
+            self.error(&[Opt::Nodelist, Opt::Exclude], Problem::new(Code::Impossible, what));
+        }
+        match &request.nodes {
+            Some(nodes) if named > nodes.most() => {
+                let what =
+                    format!("{named} nodes are named, and at most {} asked for", nodes.most());
+                self.error(&[Opt::Nodelist, Opt::Nodes], Problem::new(Code::Impossible, what));
+            }
+            None if named > 0 && request.tasks.is_none() => {
+                request.nodes = Some(NodeCount::exactly(named));
+            }
+            _ => {}
+        }
+    }
+
+    /// Each node must hold at least one GPU of a total (S-11 f), and totals must agree.
+    fn gpus_and_nodes(&mut self, request: &Request) {
+        let opts = [Opt::Gpus, Opt::GpusPerNode, Opt::Gres, Opt::Nodes];
+        let (least, most) = (request.nodes_min(), request.nodes.as_ref().map(NodeCount::most));
+        for gpus in request.gpus.iter().filter(|gpus| gpus.scope == GpuScope::Job && gpus.count > 0)
+        {
+            if gpus.count < least {
+                let what = format!(
+                    "{} GPUs in total cannot be spread over {least} nodes: each holds at least one",
+                    gpus.count
+                );
+                let problem = Problem::new(Code::Impossible, what)
+                    .hint("ask for more GPUs or fewer nodes, or say --gpus-per-node");
+                self.error(&opts, problem);
+            }
+            let per_node = request.gpus.iter().find(|other| {
+                other.scope == GpuScope::Node && other.model == gpus.model && other.count > 0
+            });
+            if let (Some(per_node), Some(most)) = (per_node, most)
+                && (u64::from(per_node.count) * u64::from(least) > u64::from(gpus.count)
+                    || u64::from(per_node.count) * u64::from(most) < u64::from(gpus.count))
+            {
+                let what = format!(
+                    "{} GPUs on each node do not make {} GPUs in total",
+                    per_node.count, gpus.count
+                );
+                self.error(&opts, Problem::new(Code::Impossible, what));
+            }
+        }
+    }
+
+    fn times(&mut self, component: &ComponentRequest, context: &Context) {
+        let spec = &component.spec;
+        if let (Some(TimeLimit::Of(limit)), Some(least)) = (spec.time_limit, spec.time_min)
+            && least > limit
+        {
+            let what = format!(
+                "the minimum time {} is longer than the limit {}",
+                print_long(TimeLimit::Of(least)),
+                print_long(TimeLimit::Of(limit))
+            );
+            self.error(&[Opt::TimeMin, Opt::Time], Problem::new(Code::TimeOrder, what));
+        }
+        let Some(deadline) = spec.deadline else { return };
+        if deadline <= context.now {
+            let problem = Problem::new(Code::WhenOrder, "the deadline has passed");
+            self.error(&[Opt::Deadline], problem);
+            return;
+        }
+        let begin = spec.begin.unwrap_or(context.now);
+        let shortest = match (spec.time_min, spec.time_limit) {
+            (Some(least), _) | (None, Some(TimeLimit::Of(least))) => least,
+            (None, _) => Seconds(0),
+        };
+        if begin.plus(shortest) > deadline {
+            let what = if begin >= deadline {
+                "the deadline is not after the begin time".to_owned()
+            } else {
+                format!(
+                    "the job cannot run for {} and end by the deadline",
+                    print_long(TimeLimit::Of(shortest))
+                )
+            };
+            let problem = Problem::new(Code::WhenOrder, what)
+                .hint("shorten --time, or say with --time-min how much would do");
+            self.error(&[Opt::Deadline, Opt::Begin, Opt::Time, Opt::TimeMin], problem);
+        }
+    }
+}
