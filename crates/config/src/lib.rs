@@ -1,1 +1,30 @@
-//! Files to validated settings and policy; errors with line and column.
+//! One TOML file to settings: every key has a default and a sentence; what is wrong has a line.
+//!
+//! ```
+//! let config = muster_config::Config::parse("[local]\npractice = \"4x8\"\n", "muster.toml").unwrap();
+//! assert_eq!(config.local.practice.unwrap().nodes, 4);
+//! let error = muster_config::Config::parse("[local]\npractise = \"4x8\"\n", "muster.toml").unwrap_err();
+//! assert_eq!(error.problems[0].line, Some(2));
+//! ```
+
+mod amount;
+mod check;
+mod diff;
+mod error;
+mod key;
+mod place;
+mod read;
+mod reference;
+mod sections;
+mod show;
+
+pub use amount::{Duration, Limit, Practice, Size};
+pub use diff::{Change, Setting};
+pub use error::{ConfigError, Problem};
+pub use key::{Key, Section};
+pub use place::{Source, read_default};
+pub use reference::reference_page;
+pub use sections::{
+    AccountSection, Cluster, Config, Daemon, LicenceSection, Local, NodeSection, PartitionSection,
+    PartitionWord, PolicySection, QosSection,
+};

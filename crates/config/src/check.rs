@@ -1,0 +1,147 @@
+//! What values say together: names that are missing, twice there, or unknown.
+
+use crate::Config;
+use crate::error::Problem;
+use crate::read::{Text, nearest, span_of};
+use std::collections::BTreeSet;
+use toml::de::DeTable;
+
+/// The account that is always there.
+pub(crate) const DEFAULT_ACCOUNT: &str = "default";
+
+pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mut Vec<Problem>) {
+    let mut say =
+        |section: &str, index: usize, key: &str, message: String, hint: Option<String>| {
+            let at = span_of(table, section, index, key);
+            problems.push(text.problem("E_CONFIG_INVALID", at, message, hint));
+        };
+    names(&mut say, "partition", config.partition.iter().map(|p| p.name.as_str()));
+    names(&mut say, "account", config.account.iter().map(|a| a.name.as_str()));
+    names(&mut say, "qos", config.qos.iter().map(|q| q.name.as_str()));
+    names(&mut say, "licence", config.licence.iter().map(|l| l.name.as_str()));
+    partitions(config, &mut say);
+    accounts(config, &mut say);
+    for (i, node) in config.node.iter().enumerate() {
+        if node.name.trim().is_empty() {
+            say("node", i, "name", "a [[node]] needs a name".to_owned(), None);
+        }
+    }
+    if config.cluster.name.trim().is_empty() {
+        say("cluster", 0, "name", "the cluster's name is empty".to_owned(), None);
+    }
+    if config.daemon.requests_max == 0 || config.daemon.commands_max == 0 {
+        let message = "requests_max and commands_max are at least 1".to_owned();
+        say("daemon", 0, "requests_max", message, None);
+    }
+    if config.policy.max_array_size > 4_000_001 {
+        let message = "max_array_size is at most 4000001, as in Slurm".to_owned();
+        say("policy", 0, "max_array_size", message, None);
+    }
+    problems.sort_by_key(|p| (p.line, p.column));
+}
+
+type Say<'a> = dyn FnMut(&str, usize, &str, String, Option<String>) + 'a;
+
+fn names<'a>(say: &mut Say, section: &str, all: impl Iterator<Item = &'a str>) {
+    let mut seen = BTreeSet::new();
+    for (i, name) in all.enumerate() {
+        let plain = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
+        if name.is_empty() {
+            let hint = Some(format!("write name = \"...\" below [[{section}]]"));
+            say(section, i, "name", format!("a [[{section}]] needs a name"), hint);
+        } else if !name.chars().all(plain) || name.len() > 64 {
+            let hint = Some("letters, digits and - _ . + are allowed, up to 64".to_owned());
+            say(section, i, "name", format!("{name:?} cannot be a {section}'s name"), hint);
+        } else if !seen.insert(name) {
+            say(section, i, "name", format!("there are two [[{section}]] named {name}"), None);
+        }
+    }
+}
+
+fn partitions(config: &Config, say: &mut Say) {
+    let mut default = None;
+    let accounts =
+        || config.account.iter().map(|a| a.name.as_str()).chain(std::iter::once(DEFAULT_ACCOUNT));
+    for (i, partition) in config.partition.iter().enumerate() {
+        if partition.default
+            && let Some(first) = default.replace(&partition.name)
+        {
+            let message = format!("{first} is the default partition already");
+            say("partition", i, "default", message, None);
+        }
+        for account in &partition.allow_accounts {
+            if !accounts().any(|name| name == account) {
+                let hint = nearest(account, accounts()).map(|n| format!("did you mean {n}?"));
+                say(
+                    "partition",
+                    i,
+                    "allow_accounts",
+                    format!("there is no account {account}"),
+                    hint,
+                );
+            }
+        }
+        let most = partition.max_nodes.unwrap_or(u32::MAX);
+        if partition.min_nodes > most || most == 0 {
+            let message = format!("no job can have {} to {most} nodes", partition.min_nodes);
+            say("partition", i, "max_nodes", message, None);
+        }
+    }
+}
+
+fn accounts(config: &Config, say: &mut Say) {
+    let parent_of = |name: &str| {
+        config.account.iter().find(|a| a.name == name).and_then(|a| a.parent.as_deref())
+    };
+    for (i, account) in config.account.iter().enumerate() {
+        let Some(parent) = &account.parent else { continue };
+        let names = config.account.iter().map(|a| a.name.as_str());
+        if !names.clone().any(|name| name == parent) && parent != DEFAULT_ACCOUNT {
+            let hint = nearest(parent, names).map(|n| format!("did you mean {n}?"));
+            say("account", i, "parent", format!("there is no account {parent}"), hint);
+            continue;
+        }
+        let above = std::iter::successors(Some(parent.as_str()), |name| parent_of(name));
+        // As many steps as there are accounts: one more would be a circle.
+        if above.take(config.account.len()).any(|name| name == account.name) {
+            say("account", i, "parent", format!("account {} is above itself", account.name), None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+
+    fn problems(text: &str) -> Vec<String> {
+        let error = Config::parse(text, "m").unwrap_err();
+        error.problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn two_defaults_and_unknown_accounts_are_told_with_their_lines() {
+        let text = "[[partition]]\nname = \"a\"\ndefault = true\n\
+                    [[partition]]\nname = \"b\"\ndefault = true\nallow_accounts = [\"labb\"]\n\
+                    [[account]]\nname = \"lab\"\n";
+        assert_eq!(
+            problems(text),
+            [
+                "m:6:11: a is the default partition already [E_CONFIG_INVALID]",
+                "m:7:18: there is no account labb [E_CONFIG_INVALID]\nhint: did you mean lab?",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_circle_of_accounts_is_found() {
+        let text = "[[account]]\nname = \"a\"\nparent = \"b\"\n[[account]]\nname = \"b\"\nparent = \"a\"\n";
+        assert_eq!(problems(text).len(), 2);
+    }
+
+    #[test]
+    fn names_are_there_once() {
+        assert_eq!(problems("[[qos]]\npriority = 1\n").len(), 1);
+        assert_eq!(problems("[[qos]]\nname = \"a\"\n[[qos]]\nname = \"a\"\n").len(), 1);
+        assert_eq!(problems("[[qos]]\nname = \"a b\"\n").len(), 1);
+    }
+}

@@ -1,0 +1,203 @@
+//! Text to settings. Everything that is wrong is found in one pass, with its line and column.
+
+use crate::error::{ConfigError, Problem};
+use crate::key::Section;
+use crate::{Config, check};
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The largest file that is read, bytes.
+pub(crate) const FILE_MAX: u64 = 4 * 1024 * 1024;
+
+/// A text with its name, to tell places by.
+pub(crate) struct Text<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) text: &'a str,
+}
+
+impl Config {
+    /// Reads and checks a file's text. `name` is for messages.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
+        let text = Text { name, text };
+        let table = DeTable::parse(text.text).map_err(|error| text.syntax(&error))?;
+        let mut problems = Vec::new();
+        unknown_keys(&text, table.get_ref(), &mut problems);
+        if !problems.is_empty() {
+            return Err(ConfigError { problems });
+        }
+        let config: Self = toml::from_str(text.text).map_err(|error| text.value(&error))?;
+        check::check(&config, &text, table.get_ref(), &mut problems);
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
+    }
+}
+
+impl Text<'_> {
+    /// A problem at a place in the text.
+    pub(crate) fn problem(
+        &self,
+        code: &'static str,
+        at: Option<Range<usize>>,
+        message: String,
+        hint: Option<String>,
+    ) -> Problem {
+        let (line, column) = at.map(|range| self.line_column(range.start)).unzip();
+        Problem { code, source: self.name.to_owned(), line, column, message, hint }
+    }
+
+    pub(crate) fn line_column(&self, at: usize) -> (u32, u32) {
+        let mut at = at.min(self.text.len());
+        while !self.text.is_char_boundary(at) {
+            at -= 1;
+        }
+        let before = &self.text[..at];
+        let line = before.matches('\n').count() as u32 + 1;
+        let start = before.rfind('\n').map_or(0, |n| n + 1);
+        (line, before[start..].chars().count() as u32 + 1)
+    }
+
+    fn syntax(&self, error: &toml::de::Error) -> ConfigError {
+        let hint = Some("the file's form is TOML: key = value below [section]".to_owned());
+        let problem =
+            self.problem("E_CONFIG_SYNTAX", error.span(), one_line(error.message()), hint);
+        ConfigError { problems: vec![problem] }
+    }
+
+    fn value(&self, error: &toml::de::Error) -> ConfigError {
+        let problem = self.problem("E_CONFIG_VALUE", error.span(), one_line(error.message()), None);
+        ConfigError { problems: vec![problem] }
+    }
+}
+
+fn one_line(message: &str) -> String {
+    message.trim().lines().map(str::trim).collect::<Vec<_>>().join(", ")
+}
+
+fn unknown_keys(text: &Text, table: &DeTable, problems: &mut Vec<Problem>) {
+    for (key, value) in table {
+        let name = key.get_ref().as_ref();
+        let Some(section) = Config::SECTIONS.iter().find(|s| s.name == name) else {
+            let names = Config::SECTIONS.iter().map(|s| s.name);
+            problems.push(unknown(text, key.span(), "section", name, names));
+            continue;
+        };
+        match value.get_ref() {
+            DeValue::Table(inner) => unknown_in(text, section, inner, problems),
+            DeValue::Array(items) => {
+                for item in items {
+                    if let DeValue::Table(inner) = item.get_ref() {
+                        unknown_in(text, section, inner, problems);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    problems.sort_by_key(|p| (p.line, p.column));
+}
+
+fn unknown_in(text: &Text, section: &Section, table: &DeTable, problems: &mut Vec<Problem>) {
+    for key in table.keys() {
+        let name = key.get_ref().as_ref();
+        if !section.keys.iter().any(|k| k.name == name) {
+            let names = section.keys.iter().map(|k| k.name);
+            let what = format!("key of [{}]", section.name);
+            problems.push(unknown(text, key.span(), &what, name, names));
+        }
+    }
+}
+
+fn unknown<'a>(
+    text: &Text,
+    at: Range<usize>,
+    what: &str,
+    name: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Problem {
+    let near = nearest(name, names.clone());
+    let hint = match near {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
+    };
+    let message = format!("{name} is no {what}");
+    text.problem("E_CONFIG_UNKNOWN_KEY", Some(at), message, Some(hint))
+}
+
+/// The name most like `wanted`, where one is near enough to be meant.
+pub(crate) fn nearest<'a>(
+    wanted: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let bound = (wanted.chars().count() / 3).max(1);
+    names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(wanted, name), name))
+        .filter(|(distance, _)| *distance <= bound)
+        .min()
+        .map(|(_, name)| name.to_owned())
+}
+
+/// Where a key of a section stands; `index` counts `[[section]]`s. The section itself where the
+/// key is not written.
+pub(crate) fn span_of(
+    table: &DeTable,
+    section: &str,
+    index: usize,
+    key: &str,
+) -> Option<Range<usize>> {
+    let (_, value) = table.iter().find(|(k, _)| k.get_ref().as_ref() == section)?;
+    let item: &Spanned<DeValue> = match value.get_ref() {
+        DeValue::Array(items) => items.get(index)?,
+        _ => value,
+    };
+    let DeValue::Table(inner) = item.get_ref() else { return Some(item.span()) };
+    let found = inner.iter().find(|(k, _)| k.get_ref().as_ref() == key);
+    Some(found.map_or_else(|| item.span(), |(_, value)| value.span()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only(text: &str) -> Problem {
+        let mut error = Config::parse(text, "m.toml").unwrap_err();
+        assert_eq!(error.problems.len(), 1, "{error}");
+        error.problems.remove(0)
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(Config::parse("", "m.toml").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn an_unknown_key_has_a_place_and_a_suggestion() {
+        let problem = only("[policy]\nkil_wait = 3\n");
+        assert_eq!(
+            problem.to_string(),
+            "m.toml:2:1: kil_wait is no key of [policy] [E_CONFIG_UNKNOWN_KEY]\n\
+             hint: did you mean kill_wait?"
+        );
+        assert_eq!(only("[polcy]\n").hint.as_deref(), Some("did you mean policy?"));
+    }
+
+    #[test]
+    fn a_wrong_value_has_a_place() {
+        let problem = only("[policy]\nkill_wait = \"soon\"\n");
+        assert_eq!(
+            (problem.code, problem.line, problem.column),
+            ("E_CONFIG_VALUE", Some(2), Some(13))
+        );
+        let problem = only("[policy\n");
+        assert_eq!((problem.code, problem.line), ("E_CONFIG_SYNTAX", Some(1)));
+    }
+
+    #[test]
+    fn all_unknown_keys_are_told_at_once() {
+        let error = Config::parse("[cluster]\nnam = 1\n[[node]]\nwight = 1\n", "m").unwrap_err();
+        assert_eq!(error.problems.len(), 2);
+    }
+}

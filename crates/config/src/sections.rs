@@ -1,0 +1,285 @@
+//! The sections of the file.
+
+use crate::amount::{Duration, Limit, Practice, Size};
+use crate::key::section;
+use muster_model::{BackfillMode, NodeChoice, OrderMode, PartitionState, Policy};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// The whole configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// `[cluster]`
+    pub cluster: Cluster,
+    /// `[daemon]`
+    pub daemon: Daemon,
+    /// `[local]`
+    pub local: Local,
+    /// `[policy]`
+    pub policy: PolicySection,
+    /// `[[partition]]`
+    pub partition: Vec<PartitionSection>,
+    /// `[[account]]`
+    pub account: Vec<AccountSection>,
+    /// `[[qos]]`
+    pub qos: Vec<QosSection>,
+    /// `[[licence]]`
+    pub licence: Vec<LicenceSection>,
+    /// `[[node]]`
+    pub node: Vec<NodeSection>,
+}
+
+section! {
+    /// The cluster as a whole.
+    one "cluster" Cluster {
+        /// Its name, as `SLURM_CLUSTER_NAME` and `sacct` show it.
+        name: String = "muster".to_owned(), "text", restart;
+    }
+}
+
+section! {
+    /// The daemon of this machine.
+    one "daemon" Daemon {
+        /// The state directory. `MUSTER_STATE` and `--state` come before it; without any it is
+        /// `/var/lib/muster` for root and `$XDG_STATE_HOME/muster` for others.
+        state: Option<PathBuf> = None, "path", restart;
+        /// The unix socket. `MUSTER_SOCKET` and `--socket` come before it; without any it is
+        /// `/run/muster/socket` for root, `$XDG_RUNTIME_DIR/muster/socket` for others, and
+        /// `socket` in a state directory that was named.
+        socket: Option<PathBuf> = None, "path", restart;
+        /// What is logged: `error`, `warn`, `info`, `debug`, or a filter such as
+        /// `info,muster_control=debug`.
+        log: String = "info".to_owned(), "text", restart;
+        /// Users who may do what root may.
+        admins: BTreeSet<String> = BTreeSet::new(), "list of user names";
+        /// Requests that are worked on at once; more wait.
+        requests_max: u32 = 512, "number", restart;
+        /// A request that takes longer is given up (waits and event streams excepted).
+        request_timeout: Duration = Duration(30), "duration", restart;
+        /// Commands that may wait for the writer; more are refused with "busy".
+        commands_max: u32 = 16_384, "number", restart;
+        /// A snapshot is written after so many events.
+        snapshot_events: u64 = 100_000, "number", restart;
+    }
+}
+
+section! {
+    /// The engine that runs jobs on this machine.
+    one "local" Local {
+        /// Dresses this machine up as several nodes with invented GPUs: `NODESxGPUS[:CPUS]`.
+        practice: Option<Practice> = None, "text such as 4x8", restart;
+        /// The model of the invented GPUs.
+        practice_gpu_model: String = "h100".to_owned(), "text", restart;
+        /// The memory of each invented GPU.
+        practice_gpu_memory: Size = Size(80 * 1024), "size", restart;
+        /// The name of the node; without it the host name.
+        node: Option<String> = None, "text", restart;
+        /// Memory that jobs do not get; it stays with the system.
+        memory_reserve: Size = Size(0), "size", restart;
+        /// Use cgroups where they can be used; without them limits are not enforced.
+        cgroups: bool = true, "true or false", restart;
+        /// The directory below which jobs' cgroups are made, in each hierarchy.
+        cgroup: String = "muster".to_owned(), "text", restart;
+    }
+}
+
+section! {
+    /// How jobs are scheduled.
+    one "policy" PolicySection {
+        /// The order of waiting jobs: `fifo`.
+        order: OrderMode = OrderMode::Fifo, "word";
+        /// Whether later jobs may start before earlier ones: `none`, or `easy` (the first waiting
+        /// job is never delayed).
+        backfill: BackfillMode = BackfillMode::Easy, "word";
+        /// Which of the fitting nodes is taken: `pack` (the fullest) or `spread` (the emptiest).
+        nodes: NodeChoice = NodeChoice::Pack, "word";
+        /// Time between the polite and the final signal (Slurm's `KillWait`).
+        kill_wait: Duration = Duration(30), "duration";
+        /// Ended jobs stay in the live list so long (Slurm's `MinJobAge`).
+        min_job_age: Duration = Duration(300), "duration";
+        /// The largest array index plus one (Slurm's `MaxArraySize`).
+        max_array_size: u32 = 100_001, "number";
+        /// At most so many unfinished jobs (Slurm's `MaxJobCount`).
+        max_job_count: u32 = 1_000_000, "number";
+        /// A job above a partition's limits is refused at submission, in place of waiting for ever
+        /// (Slurm's `EnforcePartLimits`).
+        enforce_partition_limits: bool = false, "true or false";
+        /// Jobs whose dependency can never be met are cancelled (`kill_invalid_depend`).
+        kill_invalid_dependency: bool = false, "true or false";
+        /// Jobs may be requeued unless they say otherwise (Slurm's `JobRequeue`).
+        requeue: bool = true, "true or false";
+        /// A job that cannot be launched, or loses its node, starts again at most so often.
+        max_restarts: u32 = 10, "number";
+    }
+}
+
+section! {
+    /// A set of nodes that jobs are submitted to. Without any there is one, `main`, of all nodes.
+    many "partition" PartitionSection {
+        /// Its name.
+        name: String = String::new(), "text, required";
+        /// Its nodes as host lists, `["gpu[1-4]"]`; `["all"]` is every node.
+        nodes: Vec<String> = vec!["all".to_owned()], "list of host lists";
+        /// Jobs that name no partition go here.
+        default: bool = false, "true or false";
+        /// Whether it takes and starts jobs: `up`, `down` (takes), `drain` (starts), `inactive`.
+        state: PartitionWord = PartitionWord::Up, "word";
+        /// No job may ask for more.
+        max_time: Limit = Limit(None), "duration or unlimited";
+        /// For jobs that name no limit; without it `max_time`.
+        default_time: Option<Limit> = None, "duration or unlimited";
+        /// At most so many nodes a job.
+        max_nodes: Option<u32> = None, "number";
+        /// At least so many nodes a job.
+        min_nodes: u32 = 0, "number";
+        /// Memory for each CPU where a job names none.
+        default_memory_per_cpu: Option<Size> = None, "size";
+        /// Memory for each node where a job names none. Without both, a job gets the share of the
+        /// node's memory that its CPUs are of the node's.
+        default_memory_per_node: Option<Size> = None, "size";
+        /// A job that asks for more memory a CPU gets more CPUs instead.
+        max_memory_per_cpu: Option<Size> = None, "size";
+        /// Higher tiers are considered first.
+        tier: u32 = 1, "number";
+        /// Added to the priority of its jobs.
+        priority: u32 = 0, "number";
+        /// Only these accounts may use it; empty is all.
+        allow_accounts: BTreeSet<String> = BTreeSet::new(), "list of accounts";
+        /// Time between the polite and the final signal, in place of the policy's.
+        grace: Option<Duration> = None, "duration";
+    }
+}
+
+section! {
+    /// An account that jobs are charged to. `default` is always there.
+    many "account" AccountSection {
+        /// Its name.
+        name: String = String::new(), "text, required";
+        /// The account above it.
+        parent: Option<String> = None, "text";
+        /// Who may use it; without it everybody.
+        users: Option<BTreeSet<String>> = None, "list of user names";
+        /// Users for whom it is the account of jobs that name none.
+        default_for: BTreeSet<String> = BTreeSet::new(), "list of user names";
+    }
+}
+
+section! {
+    /// A quality of service. `normal` is always there.
+    many "qos" QosSection {
+        /// Its name.
+        name: String = String::new(), "text, required";
+        /// Added to the priority of its jobs.
+        priority: u32 = 0, "number";
+    }
+}
+
+section! {
+    /// A number of things that jobs share over the whole cluster.
+    many "licence" LicenceSection {
+        /// Its name.
+        name: String = String::new(), "text, required";
+        /// How many there are.
+        total: u32 = 0, "number, required";
+    }
+}
+
+section! {
+    /// What is added to what an engine says of nodes.
+    many "node" NodeSection {
+        /// The nodes as a host list: `gpu[1-4]`.
+        name: String = String::new(), "host list, required";
+        /// Feature names for `--constraint`.
+        features: BTreeSet<String> = BTreeSet::new(), "list of texts";
+        /// Lower is chosen first.
+        weight: u32 = 0, "number";
+        /// The switches above it, the leaf first.
+        switches: Vec<String> = Vec::new(), "list of texts";
+        /// Other countable resources: `{ shard = 8 }`.
+        gres: BTreeMap<String, u64> = BTreeMap::new(), "table of numbers";
+    }
+}
+
+/// Whether a partition takes and starts jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionWord {
+    /// Takes and starts jobs.
+    #[default]
+    Up,
+    /// Takes jobs, starts none.
+    Down,
+    /// Starts jobs, takes none.
+    Drain,
+    /// Neither.
+    Inactive,
+}
+
+impl From<PartitionWord> for PartitionState {
+    fn from(word: PartitionWord) -> Self {
+        match word {
+            PartitionWord::Up => Self::Up,
+            PartitionWord::Down => Self::Down,
+            PartitionWord::Drain => Self::Drain,
+            PartitionWord::Inactive => Self::Inactive,
+        }
+    }
+}
+
+impl Config {
+    /// Every section, in the order of the reference.
+    pub const SECTIONS: &'static [crate::Section] = &[
+        Cluster::SECTION,
+        Daemon::SECTION,
+        Local::SECTION,
+        PolicySection::SECTION,
+        PartitionSection::SECTION,
+        AccountSection::SECTION,
+        QosSection::SECTION,
+        LicenceSection::SECTION,
+        NodeSection::SECTION,
+    ];
+}
+
+impl From<&PolicySection> for Policy {
+    fn from(section: &PolicySection) -> Self {
+        let PolicySection {
+            order,
+            backfill,
+            nodes,
+            kill_wait,
+            min_job_age,
+            max_array_size,
+            max_job_count,
+            enforce_partition_limits,
+            kill_invalid_dependency,
+            requeue,
+            max_restarts,
+        } = section;
+        Self {
+            order: *order,
+            backfill: *backfill,
+            nodes: *nodes,
+            kill_wait: (*kill_wait).into(),
+            min_job_age: (*min_job_age).into(),
+            max_array_size: *max_array_size,
+            max_job_count: *max_job_count,
+            enforce_partition_limits: *enforce_partition_limits,
+            kill_invalid_dependency: *kill_invalid_dependency,
+            requeue: *requeue,
+            max_restarts: *max_restarts,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_policy_is_the_models() {
+        assert_eq!(Policy::from(&PolicySection::default()), Policy::default());
+    }
+}
