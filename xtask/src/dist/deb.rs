@@ -130,3 +130,53 @@ fn depends() -> Result<String, String> {
     let version = sh::read(sh::command("dpkg-query").args(["-W", "-f", "${Version}", "libc6"]))?;
     Ok(format!("libc6 (>= {})", version.split('-').next().unwrap_or_default()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::build;
+    use crate::{need, sh};
+
+    /// Answers the questions that packing asks.
+    const STAND_IN: &str = r##"#!/bin/sh
+case $1 in
+completions) echo "# $2" ;;
+man) echo '.TH muster 1' > "$2/muster.1" ;;
+slurm-links) ln -s /usr/bin/muster "$2/sbatch" ;;
+esac
+"##;
+
+    #[test]
+    fn a_package_has_everything_in_its_place() {
+        if need::which("dpkg-deb").is_none() {
+            eprintln!("skipped: dpkg-deb is not installed");
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a folder");
+        let text = dir.path().join("stand-in");
+        let binary = dir.path().join("muster");
+        fs::write(&text, STAND_IN).expect("the stand-in");
+        // Copied by a process of its own: a file that another test's child still has open for
+        // writing cannot be run.
+        sh::read(sh::command("install").args(["-m", "755"]).arg(&text).arg(&binary))
+            .expect("install");
+        let package = build(&binary, dir.path(), "1.2.3").expect("a package");
+        let list = sh::read(sh::command("dpkg-deb").arg("-c").arg(&package)).expect("its list");
+        for wanted in [
+            "root/root",
+            "./usr/bin/muster",
+            "./usr/lib/muster/slurm/sbatch -> ../../../bin/muster",
+            "./usr/lib/systemd/system/muster.service",
+            "./usr/share/man/man1/muster.1.gz",
+            "./usr/share/zsh/vendor-completions/_muster",
+            "./etc/muster/muster.toml",
+        ] {
+            assert!(list.contains(wanted), "{wanted} is not in\n{list}");
+        }
+        let fields = sh::read(sh::command("dpkg-deb").arg("-f").arg(&package)).expect("fields");
+        assert!(fields.contains("Version: 1.2.3\n"), "{fields}");
+        assert!(!fields.contains('@') || fields.matches('@').count() == 1, "{fields}");
+        assert!(fields.contains("Depends: libc6 (>= "), "{fields}");
+    }
+}
