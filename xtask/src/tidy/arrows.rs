@@ -53,7 +53,6 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("slurm-shim", &["test-kit"]),
     ("daemon", &["client", "test-kit"]),
     ("muster", &["client", "api", "model", "slurm-syntax"]),
-    ("xtask", &["slurm-syntax", "model", "api"]),
 ];
 
 /// The breaches of the arrow rules in this workspace.
