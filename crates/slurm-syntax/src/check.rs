@@ -68,6 +68,11 @@ pub(crate) fn heterogeneous(components: &[ComponentRequest], errors: &mut Vec<Di
     }
 }
 
+/// `1 GPU`, `2 GPUs`.
+fn plural(count: u32, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 struct Check<'a, 'f> {
     settings: &'a Settings,
     found: &'a mut Found<'f>,
@@ -76,7 +81,9 @@ struct Check<'a, 'f> {
 impl Check<'_, '_> {
     /// The setting whose place an error about these options names.
     fn latest(&self, opts: &[Opt]) -> Option<&Setting> {
-        opts.iter().filter_map(|opt| self.settings.get(opt)).max_by_key(|setting| setting.rank)
+        opts.iter()
+            .filter_map(|opt| self.settings.get(opt))
+            .max_by(|a, b| (a.rank, &a.given.place).cmp(&(b.rank, &b.given.place)))
     }
 
     fn error(&mut self, opts: &[Opt], problem: Problem) {
@@ -176,8 +183,12 @@ impl Check<'_, '_> {
                 self.error(&opts[..2], problem);
             }
             Some(tasks) if total > 0 && tasks.checked_mul(per_task) != Some(total) => {
-                let what =
-                    format!("{tasks} tasks with {per_task} GPUs each do not make {total} GPUs");
+                let what = format!(
+                    "{} of {} each do not make {}",
+                    plural(tasks, "task"),
+                    plural(per_task, "GPU"),
+                    plural(total, "GPU")
+                );
                 self.error(&opts, Problem::new(Code::Impossible, what));
             }
             Some(_) => {}
@@ -196,7 +207,9 @@ impl Check<'_, '_> {
                 self.warn(
                     &[Opt::Ntasks, Opt::Nodes],
                     format!(
-                        "{tasks} tasks cannot run on {least} nodes: the job gets {tasks} nodes"
+                        "{} cannot run on {least} nodes: the job gets {}",
+                        plural(tasks, "task"),
+                        plural(tasks, "node")
                     ),
                 );
                 request.nodes = Some(NodeCount::exactly(tasks));
@@ -247,8 +260,8 @@ impl Check<'_, '_> {
         {
             if gpus.count < least {
                 let what = format!(
-                    "{} GPUs in total cannot be spread over {least} nodes: each holds at least one",
-                    gpus.count
+                    "{} in total cannot be spread over {least} nodes: each holds at least one",
+                    plural(gpus.count, "GPU")
                 );
                 let problem = Problem::new(Code::Impossible, what)
                     .hint("ask for more GPUs or fewer nodes, or say --gpus-per-node");
@@ -262,8 +275,9 @@ impl Check<'_, '_> {
                     || u64::from(per_node.count) * u64::from(most) < u64::from(gpus.count))
             {
                 let what = format!(
-                    "{} GPUs on each node do not make {} GPUs in total",
-                    per_node.count, gpus.count
+                    "{} on each node do not make {} in total",
+                    plural(per_node.count, "GPU"),
+                    gpus.count
                 );
                 self.error(&opts, Problem::new(Code::Impossible, what));
             }

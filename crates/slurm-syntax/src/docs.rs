@@ -28,13 +28,17 @@ fn section(
     belongs: impl Fn(&OptionSpec) -> bool,
 ) {
     let _ = writeln!(out, "## {title}\n");
-    let _ = write!(out, "| option | for | meaning |");
+    let _ = write!(out, "| option | for | variable | meaning |");
     if let Some(reason) = reason {
         let _ = write!(out, " {reason} |");
     }
-    let _ = writeln!(out, "\n| --- | --- | --- |{}", if reason.is_some() { " --- |" } else { "" });
+    let _ = writeln!(
+        out,
+        "\n| --- | --- | --- | --- |{}",
+        if reason.is_some() { " --- |" } else { "" }
+    );
     for spec in OPTIONS.iter().filter(|spec| belongs(spec)) {
-        let _ = write!(out, "| `{}` | {} | {} |", form(spec), commands(spec), cell(spec.help));
+        let _ = write!(out, "{} {} |", row_head(spec), cell(spec.help));
         if let Disposition::Warned(text) | Disposition::Refused(text) = spec.disposition {
             let _ = write!(out, " {} |", cell(text));
         }
@@ -69,6 +73,13 @@ fn commands(spec: &OptionSpec) -> String {
         .map(Command::name)
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Option, commands and the variables that sbatch reads.
+fn row_head(spec: &OptionSpec) -> String {
+    let variables: Vec<String> =
+        spec.variables_of(Command::Sbatch).map(|name| format!("`{name}`")).collect();
+    format!("| `{}` | {} | {} |", form(spec), commands(spec), variables.join(" "))
 }
 
 fn cell(text: &str) -> String {
@@ -110,7 +121,7 @@ mod tests {
     fn every_option_stands_in_exactly_one_list() {
         let lists = option_lists();
         for spec in OPTIONS {
-            let row = format!("| `{}` | {} |", form(spec), commands(spec));
+            let row = row_head(spec);
             assert_eq!(lists.matches(&row).count(), 1, "{row}");
         }
     }

@@ -301,7 +301,14 @@ fn words(line: &str, start: usize, number: u32) -> Result<Vec<Word>, Box<Diagnos
         return Err(Box::new(Diagnostic::at(place(column), None, problem)));
     }
     words.extend(word.take().map(|(text, column)| Word { text, place: place(column) }));
-    if let Some(word) = words.iter().find(|word| word.text == ":") {
+    // A quoted colon is a value like any other: its word begins with the quote.
+    let bare = |word: &&Word| match word.place {
+        Place::Script { column, .. } => {
+            word.text == ":" && line.chars().nth(column as usize - 1) == Some(':')
+        }
+        _ => false,
+    };
+    if let Some(word) = words.iter().find(bare) {
         let problem = Problem::new(Code::LineWord, "`:` does not separate components in a script")
             .hint("write a line of its own: #SBATCH hetjob");
         return Err(Box::new(Diagnostic::at(word.place.clone(), None, problem)));
@@ -362,6 +369,7 @@ mod tests {
             ("#SBATCH -o $HOME/x.out", vec!["-o", "$HOME/x.out"]),
             ("#SBATCH -J \"\" -n1", vec!["-J", "", "-n1"]),
             ("#SBATCH -J a\\#b\\\"c", vec!["-J", "a#b\"c"]),
+            ("#SBATCH --comment \":\"", vec!["--comment", ":"]),
             ("#SBATCH\t--hold", vec!["--hold"]),
             ("#SBATCH--hold", vec!["--hold"]),
             ("#SBATCH", vec![]),
@@ -436,7 +444,7 @@ mod tests {
         #[test]
         fn quoting_any_word_gives_it_back(word in "[^\\\\\"\\x00-\\x1f]{1,20}") {
             let words = one(&format!("#SBATCH \"{word}\""));
-            if word != ":" && !word.eq_ignore_ascii_case("hetjob") && !word.eq_ignore_ascii_case("packjob") {
+            if !word.eq_ignore_ascii_case("hetjob") && !word.eq_ignore_ascii_case("packjob") {
                 prop_assert_eq!(words, [word]);
             }
         }

@@ -3,7 +3,9 @@
 //! Rule: the forms of GNU getopt, which Slurm's commands use: `--name=value`, `--name value`,
 //! unambiguous beginnings of names, `-x value`, `-xvalue`, bundles of letters, `--` to end them.
 
-use crate::options::{Argument, Command, OptionSpec, by_long, by_short};
+use std::collections::BTreeMap;
+
+use crate::options::{Argument, Command, OPTIONS, Opt, OptionSpec, by_long, by_short};
 use crate::problem::{Code, Diagnostic, Place, Problem, quoted};
 use crate::script::{COMPONENTS_MAX, Dialect, Directive, WORDS_MAX, Word};
 
@@ -225,11 +227,11 @@ fn at(word: &Word, spec: Option<&'static OptionSpec>, problem: Problem) -> Diagn
 ///
 /// A flag's variable sets it when empty, `yes` or a number that is not zero (sbatch manual).
 pub(crate) fn read_environment(
-    environment: &std::collections::BTreeMap<String, String>,
+    environment: &BTreeMap<String, String>,
     command: Command,
 ) -> Vec<Given> {
     let mut given = Vec::new();
-    for spec in crate::options::OPTIONS.iter().filter(|spec| spec.commands.has(command)) {
+    for spec in OPTIONS.iter().filter(|spec| spec.commands.has(command)) {
         for variable in spec.variables_of(command) {
             let Some(value) = environment.get(variable) else { continue };
             let place = Place::Environment { variable: variable.to_owned() };
@@ -240,6 +242,7 @@ pub(crate) fn read_environment(
                 Argument::No if !flag => continue,
                 Argument::No => None,
                 Argument::Maybe(_) if flag && crate::scan::digits(value).is_none() => None,
+                _ if spec.opt == Opt::Switches => Some(with_wait(value, variable, environment)),
                 Argument::Maybe(_) | Argument::Yes(_) => Some(value.clone()),
             };
             given.push(Given { spec, value, place });
@@ -248,10 +251,18 @@ pub(crate) fn read_environment(
     given
 }
 
+/// `SBATCH_REQ_SWITCH` holds the count, `SBATCH_WAIT4SWITCH` how long to wait for it.
+fn with_wait(count: &str, variable: &str, environment: &BTreeMap<String, String>) -> String {
+    let wait = variable.replace("REQ_SWITCH", "WAIT4SWITCH");
+    match environment.get(&wait) {
+        Some(wait) if !count.contains('@') => format!("{count}@{wait}"),
+        _ => count.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Opt;
 
     fn line(words: &str) -> (Vec<String>, Vec<String>, Vec<Code>) {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
@@ -314,6 +325,8 @@ mod tests {
             ("SBATCH_TIMELIMIT", "30"),
             ("SLURM_TIMELIMIT", "99"),
             ("SBATCH_REQUEUE", "yes"),
+            ("SBATCH_REQ_SWITCH", "2"),
+            ("SBATCH_WAIT4SWITCH", "30"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let given = read_environment(&environment.into(), Command::Sbatch);
@@ -323,6 +336,7 @@ mod tests {
             [
                 (Opt::Exclusive, Some("user")),
                 (Opt::Requeue, None),
+                (Opt::Switches, Some("2@30")),
                 (Opt::Time, Some("30")),
                 (Opt::Wait, None)
             ]

@@ -1,5 +1,8 @@
 //! The reference of options in the docs is made from the table.
 
+// A test of files reads files.
+#![allow(clippy::disallowed_methods)]
+
 use std::path::Path;
 
 use muster_slurm_syntax::docs::option_lists;
