@@ -1,1 +1,74 @@
-//! Slurm's commands over muster: sbatch, srun, squeue, scancel, sinfo, scontrol, sacct.
+//! Slurm's commands over muster: sbatch, srun, salloc, squeue, scancel, sinfo, scontrol, sacct.
+//!
+//! Clients parse these commands byte for byte, so columns, widths, words, exit codes and messages
+//! are Slurm's own (22.05, which the tests' expected texts were taken from). Nothing is decided
+//! here: the daemon parses scripts and knows the jobs, its supervisors run the steps.
+//!
+//! `muster` calls [`run`] when it is started under one of the [`NAMES`].
+
+mod clock;
+mod columns;
+mod fail;
+mod getopt;
+mod ident;
+mod out;
+mod sacct;
+mod squeue;
+
+use fail::{Failure, Outcome};
+use getopt::{Opt, Takes};
+
+/// The commands there are.
+pub const NAMES: &[&str] = &["sacct", "squeue"];
+
+/// The release of Slurm whose texts these are.
+pub(crate) const VERSION: (u32, u32, u32) = (22, 5, 8);
+
+/// Runs the command `name` with the words behind it; returns the exit code.
+pub fn run(name: &str, args: &[String]) -> i32 {
+    let outcome = match name {
+        "sacct" => sacct::run(args),
+        "squeue" => squeue::run(args),
+        _ => Err(Failure::says(format!("{name}: error: not a Slurm command that muster has"))),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => {
+            if !failure.text.is_empty() {
+                out::say(&failure.text);
+            }
+            failure.code
+        }
+    }
+}
+
+/// `22.05.8`.
+pub(crate) fn release() -> String {
+    let (major, minor, micro) = VERSION;
+    format!("{major}.{minor:02}.{micro}")
+}
+
+/// The answer to `--version`: clients look for the number behind the word.
+pub(crate) fn version() -> Outcome {
+    out::print(&format!("slurm-muster {}\n", release()));
+    Ok(0)
+}
+
+/// The answer to `--help`: every option by name, and where the manual is.
+pub(crate) fn help(name: &str, table: &[Opt]) -> Outcome {
+    let mut text = format!("Usage: {name} [OPTIONS...]\n\n");
+    for option in table {
+        let value = match option.takes() {
+            Takes::Nothing => "",
+            Takes::Value => "=VALUE",
+            Takes::MaybeValue => "[=VALUE]",
+        };
+        let short = option.short().map_or("    ".to_owned(), |c| format!("-{c}, "));
+        text.push_str(&format!("  {short}--{}{value}\n", option.long()));
+    }
+    text.push_str(
+        "\nOptions mean what Slurm's manual says; docs/reference/slurm.md lists the rest.\n",
+    );
+    out::print(&text);
+    Ok(0)
+}
