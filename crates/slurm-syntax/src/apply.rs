@@ -19,6 +19,12 @@ use crate::{
     when,
 };
 
+/// Longest argument of an option, in bytes.
+pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
+
+/// Most partitions that one job may name.
+const PARTITIONS_MAX: usize = 256;
+
 /// What options are applied to.
 pub(crate) struct Target<'a> {
     pub(crate) component: &'a mut ComponentRequest,
@@ -36,9 +42,14 @@ pub(crate) fn apply(
     context: &Context,
     target: &mut Target<'_>,
 ) -> Result<(), Problem> {
-    let last = values.last().cloned().flatten();
-    let value = last.as_deref().unwrap_or("");
-    if client(spec.opt, last.as_ref(), values, target.client)
+    let value = values.last().and_then(Option::as_deref).unwrap_or("");
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Problem::new(
+            Code::OptionArgument,
+            format!("its argument has more than {VALUE_BYTES_MAX} bytes"),
+        ));
+    }
+    if apply_client(spec.opt, values, target.client)
         || identity(spec.opt, value, target)?
         || times(spec.opt, value, context, target)?
         || amounts(spec.opt, value, target)?
@@ -51,13 +62,9 @@ pub(crate) fn apply(
     own(spec.opt, value, values, &mut target.component.spec)
 }
 
-/// Options for the client; true if the option is one.
-fn client(
-    opt: Opt,
-    value: Option<&String>,
-    values: &[Option<String>],
-    client: &mut ClientFlags,
-) -> bool {
+/// Applies an option for the client; true if the option is one.
+pub(crate) fn apply_client(opt: Opt, values: &[Option<String>], client: &mut ClientFlags) -> bool {
+    let value = values.last().and_then(Option::as_ref);
     match opt {
         Opt::Parsable => client.parsable = true,
         Opt::Wait => client.wait = true,
@@ -91,9 +98,8 @@ fn client(
         | Opt::Unbuffered
         | Opt::WaitForChildren
         | Opt::WaitStep => {
-            if !client.step.iter().any(|(other, _)| *other == opt) {
-                client.step.push((opt, value.cloned()));
-            }
+            client.step.retain(|(other, _)| *other != opt);
+            client.step.push((opt, value.cloned()));
         }
         _ => return false,
     }
@@ -108,15 +114,7 @@ fn identity(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Prob
         Opt::JobName => spec.name = free_text(value, 255)?,
         Opt::Account => spec.account = name(value)?,
         Opt::Qos => spec.qos = one_name(value)?,
-        Opt::Partition => {
-            spec.partitions = value.split(',').map(name).collect::<Result<_, _>>()?;
-            let mut seen = Vec::new();
-            spec.partitions.retain(|partition| {
-                let fresh = !seen.contains(partition);
-                seen.push(partition.clone());
-                fresh
-            });
-        }
+        Opt::Partition => spec.partitions = partitions(value)?,
         Opt::Comment => spec.comment = free_text(value, 4096)?,
         Opt::Hold => spec.hold = true,
         Opt::Nice => spec.nice = nice(value)?,
@@ -143,6 +141,22 @@ fn identity(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Prob
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// The partitions of a list, each once, in the order written.
+fn partitions(value: &str) -> Result<Vec<String>, Problem> {
+    let mut partitions = Vec::new();
+    for word in value.split(',') {
+        let partition = name(word)?;
+        if !partitions.contains(&partition) {
+            partitions.push(partition);
+        }
+        if partitions.len() > PARTITIONS_MAX {
+            let what = format!("more than {PARTITIONS_MAX} partitions are named");
+            return Err(Problem::new(Code::NameBad, what));
+        }
+    }
+    Ok(partitions)
 }
 
 fn times(
@@ -386,6 +400,13 @@ fn own(
         }
         Opt::CheckpointSignal => {
             let asked = signal::parse(value)?;
+            if value.contains(':') {
+                return Err(Problem::new(
+                    Code::SignalBad,
+                    format!("{} has a flag; the signal goes to all of the job", quoted(value)),
+                )
+                .hint("write SIGNAL or SIGNAL@SECONDS"));
+            }
             spec.checkpoint = Some(Checkpoint {
                 signal: Some(asked.signal),
                 grace: asked.before,

@@ -3,15 +3,16 @@
 //! Rules: the sbatch manual's notes on each option, and case S-11. A rule that names two options
 //! points at the one given last in the order of precedence.
 
-use muster_model::{GpuScope, NodeCount, Request, Seconds, TimeLimit};
+use muster_model::{GpuCount, GpuScope, NodeCount, Request, Seconds, TimeLimit};
 
 use crate::duration::print_long;
+use crate::merge::{Setting, Settings};
 use crate::options::Opt;
 use crate::problem::{Code, Diagnostic, Place, Problem};
-use crate::submission::{ComponentRequest, Context, Found, Setting, Settings};
+use crate::submission::{ComponentRequest, Context, Found};
 
 /// Pairs that exclude one another when both are in force.
-const EXCLUDE: [(Opt, Opt); 11] = [
+const EXCLUDE: [(Opt, Opt); 8] = [
     (Opt::Mem, Opt::MemPerCpu),
     (Opt::Mem, Opt::MemPerGpu),
     (Opt::MemPerCpu, Opt::MemPerGpu),
@@ -20,9 +21,6 @@ const EXCLUDE: [(Opt, Opt); 11] = [
     (Opt::NtasksPerGpu, Opt::GpusPerTask),
     (Opt::NtasksPerGpu, Opt::GpusPerSocket),
     (Opt::NtasksPerGpu, Opt::NtasksPerNode),
-    (Opt::TresPerTask, Opt::GpusPerTask),
-    (Opt::TresPerTask, Opt::CpusPerGpu),
-    (Opt::TresPerTask, Opt::NtasksPerGpu),
 ];
 
 /// Checks one component and settles what follows from several options together.
@@ -39,6 +37,8 @@ pub(crate) fn component(
         check.exclude(first, second);
     }
     check.gpus_by_gres();
+    check.tres_per_task();
+    gpus_for_tasks(&mut component.spec.request);
     check.needs_gpus(&component.spec.request);
     check.tasks_for_gpus(&mut component.spec.request);
     check.nodes(&mut component.spec.request);
@@ -65,6 +65,16 @@ pub(crate) fn heterogeneous(components: &[ComponentRequest], errors: &mut Vec<Di
         let problem = Problem::new(Code::Conflict, "only the first component may ask for licences")
             .hint("ask for all of them in the first component");
         error("--licenses", problem);
+    }
+}
+
+/// Tasks per GPU with a task count and no GPUs: the GPUs follow (`--ntasks-per-gpu`).
+fn gpus_for_tasks(request: &mut Request) {
+    if let (Some(per_gpu), Some(tasks)) = (request.tasks_per_gpu, request.tasks)
+        && request.gpus.is_empty()
+    {
+        let count = tasks.div_ceil(per_gpu);
+        request.gpus.push(GpuCount { model: None, count, scope: GpuScope::Job });
     }
 }
 
@@ -125,6 +135,25 @@ impl Check<'_, '_> {
             let problem = Problem::new(Code::Conflict, what)
                 .hint("--gres=gpu counts GPUs per node: keep one of the two");
             self.error(&[Opt::Gres, other], problem);
+        }
+    }
+
+    /// `--tres-per-task` says the same as other options do, kind by kind.
+    fn tres_per_task(&mut self) {
+        let setting = self.settings.get(&Opt::TresPerTask);
+        let value = setting.and_then(|setting| setting.given.value.as_deref()).unwrap_or_default();
+        let list = crate::tres::parse(value).unwrap_or_default();
+        let cpus = list.iter().any(|tres| tres.kind == "cpu");
+        let gpus = crate::tres::gpus(&list) > 0;
+        for (named, other) in [
+            (cpus, Opt::CpusPerTask),
+            (cpus, Opt::CpusPerGpu),
+            (gpus, Opt::GpusPerTask),
+            (gpus, Opt::NtasksPerGpu),
+        ] {
+            if named {
+                self.exclude(Opt::TresPerTask, other);
+            }
         }
     }
 

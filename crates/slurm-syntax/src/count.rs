@@ -13,7 +13,7 @@ use crate::scan::{binary_count, digits};
 /// Largest count accepted anywhere (tasks, CPUs, GPUs, nodes).
 pub const COUNT_MAX: u64 = 1 << 30;
 
-/// Most sizes that a step list may stand for.
+/// Most sizes that a list may name, counted as often as they are named.
 pub const SIZES_MAX: usize = 65_536;
 
 /// Reads a whole number of at least `least`.
@@ -41,7 +41,7 @@ pub fn parse_nodes(text: &str) -> Result<NodeCount, Problem> {
         let (min, max) = range(text).ok_or_else(|| bad(text))?;
         return Ok(NodeCount::Range { min, max });
     }
-    let mut sizes = BTreeSet::new();
+    let (mut sizes, mut named) = (BTreeSet::new(), 0);
     for part in text.split(',') {
         let (span, step) = match part.split_once(':') {
             Some((span, step)) => {
@@ -50,10 +50,11 @@ pub fn parse_nodes(text: &str) -> Result<NodeCount, Problem> {
             None => (part, 1),
         };
         let (low, high) = range(span).ok_or_else(|| bad(text))?;
-        if u64::from(high - low) / step >= SIZES_MAX as u64 - sizes.len() as u64 {
+        named += u64::from(high - low) / step + 1;
+        if named > SIZES_MAX as u64 {
             return Err(Problem::new(
                 Code::NodesBad,
-                format!("{} stands for more than {SIZES_MAX} sizes", quoted(text)),
+                format!("{} names more than {SIZES_MAX} sizes", quoted(text)),
             ));
         }
         sizes.extend((low..=high).step_by(step as usize));

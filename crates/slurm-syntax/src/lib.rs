@@ -40,6 +40,7 @@ pub mod gres;
 pub mod hostlist;
 pub mod license;
 pub mod memory;
+mod merge;
 pub mod nearest;
 mod option_table;
 pub mod options;

@@ -40,6 +40,11 @@ pub struct Values<'a> {
     pub restarts: u32,
 }
 
+/// Where the output goes when no option says so (sbatch manual, `--output`).
+pub fn default_output(array: bool) -> &'static str {
+    if array { "slurm-%A_%a.out" } else { "slurm-%j.out" }
+}
+
 /// Checks a pattern at submission and returns the path to keep; `none` means `/dev/null`.
 ///
 /// # Errors

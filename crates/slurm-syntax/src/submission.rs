@@ -1,23 +1,24 @@
 //! From a script, an environment and a command line to the components of a submission.
 //!
-//! Rules: command line beats environment beats script (case S-15), option by option and, for the
-//! kinds of memory, as a group; environment variables speak to every component; what a component
-//! of a heterogeneous job leaves open carries over from the one before, but for amounts of
-//! resources, which start anew (Slurm's heterogeneous jobs page, case S-38). Everything given is
-//! read, also what another source overrides: a wrong line never passes unseen.
+//! Command line beats environment beats script, component by component (see the `merge` module).
+//! Everything given is read, also what another source overrides: a wrong line never passes unseen.
 
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use muster_model::{JobSpec, Timestamp};
 
-use crate::apply::{Target, apply};
+use crate::apply::{Target, apply, apply_client};
 use crate::check;
 use crate::export::Export;
+use crate::merge::{Rank, Setting, Settings, carried_over, set};
 use crate::options::{Command, Disposition, Opt};
 use crate::problem::{Code, Diagnostic, Place, Problem};
 use crate::script;
 use crate::words::{Given, read_directives, read_environment, read_line};
+
+/// Most errors, and most warnings, that are reported at once.
+pub const DIAGNOSTICS_MAX: usize = 200;
 
 /// What the meaning of a text depends on besides the text.
 #[derive(Debug, Clone)]
@@ -141,41 +142,19 @@ pub fn command_line(command: Command, words: &[String]) -> Result<CommandLine, V
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut client = ClientFlags::default();
-    let context = Context::at(Timestamp::from_millis(0));
-    for given in line.components.iter().flatten() {
-        let mut component = ComponentRequest::default();
-        let mut target =
-            Target { component: &mut component, client: &mut client, warnings: Vec::new() };
-        // Values are the server's to judge; flags have none and do not fail.
-        let _ = apply(given.spec, std::slice::from_ref(&given.value), &context, &mut target);
+    let mut settings = Settings::new();
+    for given in line.components.into_iter().flatten() {
+        set(&mut settings, given, Rank::CommandLine, &mut Vec::new());
     }
-    let mut rest = line.rest.clone().into_iter();
-    let script = rest.next();
+    let mut client = ClientFlags::default();
+    for setting in settings.values() {
+        apply_client(setting.given.spec.opt, &setting.values, &mut client);
+    }
     let options = words[..words.len() - line.rest.len()].to_vec();
+    let mut rest = line.rest.into_iter();
+    let script = rest.next();
     Ok(CommandLine { options, script, arguments: rest.collect(), client })
 }
-
-/// Which source an option came from; later ones win.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rank {
-    /// Carried over from the component before.
-    Carried,
-    Script,
-    Environment,
-    CommandLine,
-}
-
-/// An option in force.
-#[derive(Debug, Clone)]
-pub(crate) struct Setting {
-    pub(crate) given: Given,
-    pub(crate) values: Vec<Option<String>>,
-    pub(crate) rank: Rank,
-}
-
-/// The options in force for one component.
-pub(crate) type Settings = BTreeMap<Opt, Setting>;
 
 /// Reads a submission.
 ///
@@ -236,133 +215,33 @@ pub fn submission(sources: Sources<'_>, context: &Context) -> Result<Submission,
         errors.push(Diagnostic::at(Place::Request, Some("--wrap".to_owned()), problem));
     }
     if !errors.is_empty() {
-        return Err(errors);
+        return Err(in_order(errors));
     }
+    let warnings = in_order(warnings);
     let mut rest = line.rest.into_iter();
     let script = if sources.command == Command::Sbatch { rest.next() } else { None };
     Ok(Submission { components, client, script, arguments: rest.collect(), warnings })
+}
+
+/// By place; what an environment variable says to each component is said once.
+fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    diagnostics.sort_by(|a, b| a.place.cmp(&b.place));
+    let mut kept: Vec<Diagnostic> = Vec::new();
+    for diagnostic in diagnostics {
+        if !kept.contains(&diagnostic) {
+            kept.push(diagnostic);
+        }
+        if kept.len() == DIAGNOSTICS_MAX {
+            break;
+        }
+    }
+    kept
 }
 
 fn foreign_warning(place: Place) -> Diagnostic {
     let problem = Problem::new(Code::WarnNotDone, "#PBS and #BSUB lines are not read")
         .hint("write #SBATCH lines, or say --ignore-pbs");
     Diagnostic::at(place, None, problem)
-}
-
-/// Puts an option in force, and others that it excludes out of it.
-fn set(settings: &mut Settings, given: Given, rank: Rank, overridden: &mut Vec<Setting>) {
-    const MEMORY: [Opt; 3] = [Opt::Mem, Opt::MemPerCpu, Opt::MemPerGpu];
-    let opt = canonical(given.spec.opt);
-    let lower = |other: &Setting| other.rank < rank;
-    for other in MEMORY.iter().filter(|other| MEMORY.contains(&opt) && **other != opt) {
-        if settings.get(other).is_some_and(lower) {
-            overridden.extend(settings.remove(other));
-        }
-    }
-    let opposite = match opt {
-        Opt::Requeue => Some(Opt::NoRequeue),
-        Opt::NoRequeue => Some(Opt::Requeue),
-        Opt::Exclusive => Some(Opt::Oversubscribe).filter(|o| settings.get(o).is_some_and(lower)),
-        Opt::Oversubscribe => Some(Opt::Exclusive).filter(|o| settings.get(o).is_some_and(lower)),
-        _ => None,
-    };
-    overridden.extend(opposite.and_then(|opposite| settings.remove(&opposite)));
-    let value = given.value.clone();
-    if matches!(opt, Opt::Volume | Opt::Verbose)
-        && let Some(before) = settings.get_mut(&opt).filter(|before| before.rank == rank)
-    {
-        before.values.push(value);
-        return;
-    }
-    overridden.extend(settings.insert(opt, Setting { given, values: vec![value], rank }));
-}
-
-/// One spelling for options that have two.
-fn canonical(opt: Opt) -> Opt {
-    match opt {
-        Opt::TasksPerNode => Opt::NtasksPerNode,
-        Opt::PackGroup => Opt::HetGroup,
-        other => other,
-    }
-}
-
-/// What the next component of a heterogeneous job takes over.
-fn carried_over(settings: Settings) -> Settings {
-    settings
-        .into_iter()
-        .filter(|(opt, _)| carries(*opt))
-        .map(|(opt, setting)| (opt, Setting { rank: Rank::Carried, ..setting }))
-        .collect()
-}
-
-/// False for the options that start anew with each component (Slurm's heterogeneous jobs page).
-fn carries(opt: Opt) -> bool {
-    use Opt::{
-        Array, Bb, Constraint, Contiguous, CoreSpec, CoresPerSocket, CpuFreq, CpusPerGpu,
-        CpusPerTask, Exclusive, ExtraNodeInfo, GpuBind, GpuFreq, GpuMemory, Gpus, GpusPerNode,
-        GpusPerSocket, GpusPerTask, Gres, GresFlags, Hint, Licenses, MailType, MailUser, MemBind,
-        MemPerCpu, MemPerGpu, Mincpus, Network, Nodefile, Nodelist, Nodes, Ntasks, NtasksPerCore,
-        NtasksPerGpu, NtasksPerNode, NtasksPerSocket, Overcommit, Oversubscribe, Partition,
-        Resources, ResvPorts, Segment, SocketsPerNode, SpreadJob, SpreadSegments, Switches,
-        ThreadSpec, ThreadsPerCore, Tmp, TresBind, TresPerTask, UseMinNodes, Verbose,
-    };
-    !matches!(
-        opt,
-        Array
-            | Bb
-            | Constraint
-            | Contiguous
-            | CoreSpec
-            | CoresPerSocket
-            | CpuFreq
-            | CpusPerGpu
-            | CpusPerTask
-            | Exclusive
-            | ExtraNodeInfo
-            | GpuBind
-            | GpuFreq
-            | GpuMemory
-            | Gpus
-            | GpusPerNode
-            | GpusPerSocket
-            | GpusPerTask
-            | Gres
-            | GresFlags
-            | Hint
-            | Licenses
-            | MailType
-            | MailUser
-            | MemBind
-            | MemPerCpu
-            | MemPerGpu
-            | Mincpus
-            | Network
-            | Nodefile
-            | Nodelist
-            | Nodes
-            | Ntasks
-            | NtasksPerCore
-            | NtasksPerGpu
-            | NtasksPerNode
-            | NtasksPerSocket
-            | Overcommit
-            | Oversubscribe
-            | Partition
-            | Resources
-            | ResvPorts
-            | Segment
-            | SocketsPerNode
-            | SpreadJob
-            | SpreadSegments
-            | Switches
-            | ThreadSpec
-            | ThreadsPerCore
-            | Tmp
-            | TresBind
-            | TresPerTask
-            | UseMinNodes
-            | Verbose
-    )
 }
 
 /// Where errors and warnings go.

@@ -104,8 +104,13 @@ pub(crate) fn read_directives(
             match read_option(&directive.words[at..], Command::Sbatch, &mut given) {
                 Ok(taken) => at += taken,
                 Err(diagnostic) => {
-                    errors.push(diagnostic);
                     at += 1;
+                    // What follows an unknown option may be its argument.
+                    if diagnostic.code == Code::OptionUnknown && !word.text.contains('=') {
+                        let rest = directive.words[at..].iter();
+                        at += rest.take_while(|word| !is_option(&word.text)).count();
+                    }
+                    errors.push(diagnostic);
                 }
             }
             errors

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use muster_slurm_syntax::docs::option_lists;
 
-const MARK: &str = "<!-- Made from the option table in crates/slurm-syntax; a test compares. -->\n\n";
+const MARK: &str =
+    "<!-- Made from the option table in crates/slurm-syntax; a test compares. -->\n\n";
 
 #[test]
 fn the_page_in_the_docs_has_the_table() {

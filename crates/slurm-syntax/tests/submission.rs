@@ -185,6 +185,34 @@ fn options_that_exclude_or_need_others() {
 }
 
 #[test]
+fn resources_by_task_are_said_once() {
+    assert_eq!(codes("-n2 -c4 --tres-per-task=gres/gpu=1"), []);
+    assert_eq!(codes("-n2 -c4 --tres-per-task=cpu=4"), [Code::Conflict]);
+    assert_eq!(codes("-n2 --gpus-per-task=1 --tres-per-task=gres/gpu=1"), [Code::Conflict]);
+    let request = good("-n5 --ntasks-per-gpu=2").components[0].spec.request.clone();
+    assert_eq!((request.gpus[0].count, request.gpus[0].scope), (3, GpuScope::Job));
+}
+
+#[test]
+fn a_variable_is_complained_of_once_and_errors_come_in_order() {
+    let script =
+        "#!/bin/sh\n#SBATCH --nodes=0\n#SBATCH --bogus 5 -A a/b\n#SBATCH hetjob\n#SBATCH -n x\n";
+    let errors = read(script, &[("SBATCH_TIMELIMIT", "4h")], "--mem=1.5G").expect_err("bad");
+    let found: Vec<_> = errors.iter().map(|error| error.code).collect();
+    assert_eq!(
+        found,
+        [
+            Code::NodesBad,
+            Code::OptionUnknown,
+            Code::NameBad,
+            Code::CountBad,
+            Code::MemoryBad,
+            Code::TimeBad,
+        ]
+    );
+}
+
+#[test]
 fn fewer_tasks_than_nodes_is_a_warning() {
     assert_eq!(warnings("-n2 -N4"), [Code::WarnChanged]);
     assert_eq!(good("-n2 -N4").components[0].spec.request.nodes, Some(NodeCount::exactly(2)));
@@ -270,8 +298,9 @@ fn a_client_splits_its_command_line() {
     assert_eq!(line.arguments, words("--time 4"));
     assert!(line.client.parsable && line.client.wait && !line.client.quiet);
 
-    let run = command_line(Command::Srun, &words("-n 2 --pty -l --overlap bash -i")).expect("good");
-    assert_eq!(run.client.step.len(), 3);
+    let run = command_line(Command::Srun, &words("-vv -n 2 --pty -l --overlap -v bash -i"))
+        .expect("good");
+    assert_eq!((run.client.step.len(), run.client.verbose), (3, 3));
     assert_eq!(run.script.as_deref(), Some("bash"));
     assert!(command_line(Command::Sbatch, &words("--pty bash")).is_err());
 }
