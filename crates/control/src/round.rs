@@ -8,10 +8,10 @@ pub trait Planning: Send {
     /// Forgets everything and begins with this state.
     fn reset(&mut self, state: &State);
 
-    /// An event was applied; `state` is what it is after it.
-    fn observe(&mut self, state: &State, event: &Event);
+    /// An event was applied.
+    fn observe(&mut self, event: &Event);
 
-    /// What to do now.
+    /// What to do now. `state` is the fold of every event that was observed.
     fn plan(&mut self, state: &State, now: Timestamp) -> Plan;
 }
 

@@ -15,7 +15,7 @@
 //! let loaded = store.load().unwrap();
 //! assert_eq!(loaded.state.seq, 0);
 //! let event = Event { at: Timestamp::from_millis(1), kind: EventKind::Round };
-//! store.append(&Batch { events: vec![(1, event)], ..Batch::default() }).unwrap();
+//! store.append(&Batch { events: vec![(1, event.into())], ..Batch::default() }).unwrap();
 //! assert_eq!(store.load().unwrap().state.seq, 1);
 //! ```
 
@@ -24,7 +24,7 @@ mod history;
 pub mod memory;
 
 pub use error::StoreError;
-pub use history::{HistoryPage, HistoryQuery, HistoryRow};
+pub use history::{HistoryPage, HistoryQuery, HistoryRow, PAGE_MAX};
 pub use memory::MemoryStore;
 
 use muster_model::{BlobId, Event, State};
@@ -119,7 +119,7 @@ pub struct Loaded {
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Events with their numbers: consecutive, the first one more than the log's last.
-    pub events: Vec<(u64, Event)>,
+    pub events: Vec<(u64, Arc<Event>)>,
     /// New blobs.
     pub blobs: Vec<Blob>,
     /// Attempts that ended.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 struct Disk {
     fence: u64,
     last: u64,
-    events: BTreeMap<u64, Event>,
+    events: BTreeMap<u64, Arc<Event>>,
     snapshots: BTreeMap<u64, State>,
     blobs: BTreeMap<BlobId, Vec<u8>>,
     history: Vec<HistoryRow>,
@@ -127,7 +127,7 @@ impl Store for MemoryStore {
 
     fn events_after(&self, seq: u64, limit: usize) -> Result<Vec<(u64, Event)>, StoreError> {
         let disk = self.disk.lock();
-        Ok(disk.events.range(seq + 1..).take(limit).map(|(s, e)| (*s, e.clone())).collect())
+        Ok(disk.events.range(seq + 1..).take(limit).map(|(s, e)| (*s, Event::clone(e))).collect())
     }
 
     fn snapshotter(&self) -> Result<Box<dyn Snapshotter>, StoreError> {
@@ -152,7 +152,7 @@ impl Snapshotter for MemoryDisk {
         let oldest = if disk.snapshots.len() < SNAPSHOTS_KEPT { 0 } else { oldest };
         let kept = disk.events.split_off(&(oldest + 1));
         let events_dropped = std::mem::replace(&mut disk.events, kept).len() as u64;
-        let mut needed: BTreeSet<BlobId> = disk.events.values().flat_map(blobs_of).collect();
+        let mut needed: BTreeSet<BlobId> = disk.events.values().flat_map(|e| blobs_of(e)).collect();
         needed.extend(disk.snapshots.values().flat_map(State::blobs));
         let before = disk.blobs.len();
         disk.blobs.retain(|id, _| needed.contains(id));

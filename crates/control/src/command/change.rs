@@ -1,9 +1,15 @@
 //! What of a job can be changed after its submission (`scontrol update job`).
 
+use super::action::{Het, each, not_over, wrong_state};
+use super::limits::{self, bad};
+use super::submit::check_spec;
+use super::{CommandError, JobRef, Meaning, Principal, admins_only, cycle};
 use muster_model::{
-    Constraint, Dependency, LicenceRequest, MemoryRequest, NodeCount, Seconds, TimeLimit, Timestamp,
+    Constraint, Dependency, EventKind, Job, JobSpec, JobUpdate, LicenceRequest, MemoryRequest,
+    NodeCount, Seconds, State, TimeLimit, Timestamp,
 };
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A change to a job. `None` leaves a field as it is; the inner `None` of a double option clears it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,4 +58,147 @@ pub struct JobChange {
     pub array_throttle: Option<Option<u32>>,
     /// Free text.
     pub comment: Option<String>,
+}
+
+/// Changes jobs.
+pub(super) fn update(
+    state: &State,
+    at: Timestamp,
+    principal: &Principal,
+    refs: &[JobRef],
+    change: &JobChange,
+) -> Result<Meaning, CommandError> {
+    limits::check_change(change)?;
+    each(state, principal, refs, Het::Apart, |job| {
+        not_over(job)?;
+        let update = if job.is_pending() {
+            waiting(state, at, principal, job, change)?
+        } else {
+            running(principal, job, change)?
+        };
+        if update == JobUpdate::default() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![EventKind::JobUpdated { job: job.id, update: Box::new(update) }])
+    })
+}
+
+/// A waiting job is described anew, and has to pass what a new one has to pass.
+fn waiting(
+    state: &State,
+    at: Timestamp,
+    principal: &Principal,
+    job: &Job,
+    change: &JobChange,
+) -> Result<JobUpdate, CommandError> {
+    may_reorder(principal, job, change)?;
+    let old = &job.spec;
+    let mut spec = old.as_ref().clone();
+    change.lay_over(&mut spec);
+    if let Some(comment) = &change.comment {
+        spec.comment.clone_from(comment);
+    }
+    if let Some(limit) = change.time_limit {
+        spec.time_limit = Some(limit);
+    }
+    let array_throttle = throttle(job, change)?;
+    if spec == **old {
+        return Ok(JobUpdate { array_throttle, ..JobUpdate::default() });
+    }
+    // What was set by an admin before does not have to be asked for again.
+    let asked = JobSpec {
+        nice: if change.nice.is_some() { spec.nice } else { 0 },
+        priority: if change.priority.is_some() { spec.priority } else { None },
+        deadline: if change.deadline.is_some() { spec.deadline } else { None },
+        dependency: if change.dependency.is_some() { spec.dependency.clone() } else { None },
+        ..spec.clone()
+    };
+    check_spec(state, at, principal, &asked)?;
+    if let Some(Some(dependency)) = &change.dependency {
+        cycle::check(state, job, dependency)?;
+    }
+    Ok(JobUpdate { spec: Some(Arc::new(spec)), array_throttle, ..JobUpdate::default() })
+}
+
+/// Of a running job only its limit, comment and its array's throttle can be changed.
+fn running(
+    principal: &Principal,
+    job: &Job,
+    change: &JobChange,
+) -> Result<JobUpdate, CommandError> {
+    let rest =
+        JobChange { time_limit: None, comment: None, array_throttle: None, ..change.clone() };
+    if rest != JobChange::default() {
+        return Err(wrong_state(
+            job,
+            "of a running job only the time limit, the comment and the array's throttle can be changed",
+        ));
+    }
+    let raised = match (change.time_limit, job.time_limit) {
+        (Some(TimeLimit::Of(new)), TimeLimit::Of(old)) => new > old,
+        (Some(TimeLimit::Unlimited), TimeLimit::Of(_)) => true,
+        _ => false,
+    };
+    if raised {
+        admins_only(principal, "raise the limit of a running job")?;
+    }
+    if change.time_limit == Some(TimeLimit::Of(Seconds(0))) {
+        return Err(bad("time", "expected at least one second".to_owned()));
+    }
+    Ok(JobUpdate {
+        time_limit: change.time_limit.filter(|limit| *limit != job.time_limit),
+        spec: None,
+        array_throttle: throttle(job, change)?,
+        comment: change.comment.clone().filter(|comment| *comment != job.spec.comment),
+    })
+}
+
+fn throttle(job: &Job, change: &JobChange) -> Result<Option<Option<u32>>, CommandError> {
+    if change.array_throttle.is_some() && job.array.is_none() {
+        return Err(bad("array throttle", format!("job {} is not a task of an array", job.id)));
+    }
+    // 0 is Slurm's word for no bound.
+    Ok(change.array_throttle.map(|bound| bound.filter(|n| *n > 0)))
+}
+
+/// Owners may lower what their job gets; raising it is for admins.
+fn may_reorder(principal: &Principal, job: &Job, change: &JobChange) -> Result<(), CommandError> {
+    if change.nice.is_some_and(|nice| nice < job.spec.nice) {
+        admins_only(principal, "lower a job's nice")?;
+    }
+    if change.priority.is_some_and(|priority| priority != job.spec.priority) {
+        admins_only(principal, "set a priority")?;
+    }
+    Ok(())
+}
+
+impl JobChange {
+    /// Lays the change over a spec; time limit and comment are the caller's.
+    fn lay_over(&self, spec: &mut JobSpec) {
+        fn set<T: Clone>(to: &mut T, from: Option<&T>) {
+            if let Some(value) = from {
+                to.clone_from(value);
+            }
+        }
+        set(&mut spec.name, self.name.as_ref());
+        set(&mut spec.partitions, self.partitions.as_ref());
+        set(&mut spec.qos, self.qos.as_ref());
+        set(&mut spec.account, self.account.as_ref());
+        set(&mut spec.time_min, self.time_min.as_ref());
+        set(&mut spec.nice, self.nice.as_ref());
+        set(&mut spec.priority, self.priority.as_ref());
+        set(&mut spec.dependency, self.dependency.as_ref());
+        set(&mut spec.begin, self.begin.as_ref());
+        set(&mut spec.deadline, self.deadline.as_ref());
+        set(&mut spec.requeue, self.requeue.as_ref());
+        let request = &mut spec.request;
+        set(&mut request.memory, self.memory.as_ref());
+        set(&mut request.constraint, self.constraint.as_ref());
+        set(&mut request.node_list, self.node_list.as_ref());
+        set(&mut request.exclude, self.exclude.as_ref());
+        set(&mut request.licences, self.licences.as_ref());
+        request.nodes = self.nodes.clone().or(request.nodes.take());
+        request.tasks = self.tasks.or(request.tasks);
+        request.cpus_per_task = self.cpus_per_task.or(request.cpus_per_task);
+    }
 }

@@ -1,18 +1,29 @@
 //! Commands: what people ask for, checked against the state and turned into events.
 //!
-//! Checking is pure; nothing is stored where a command is refused.
+//! Checking is pure: [`meaning`] sees the state, who asks and when, and gives the events that
+//! the command means, or why not. Nothing is stored where it refuses.
 
+mod action;
 mod change;
+mod configure;
+mod cycle;
 mod error;
+mod feasible;
+pub mod limits;
+mod nodes;
 mod site;
+mod submit;
 mod target;
 
 pub use change::JobChange;
 pub use error::{CommandError, ErrorClass};
 pub use site::{NodeOverlay, Site};
+pub use submit::check_submission;
 pub use target::JobRef;
 
-use muster_model::{EventKind, Job, JobId, JobSpec, PartitionState, Payload, SignalScope};
+use muster_model::{
+    EventKind, Job, JobId, JobSpec, PartitionState, Payload, SignalScope, State, Timestamp,
+};
 use muster_store::Blob;
 
 /// Who asks.
@@ -123,12 +134,13 @@ pub enum Reply {
         /// How many ids it took, this one first.
         count: u32,
     },
-    /// Done for each of these jobs (raw ids); refused for others, and why.
+    /// Done for each of these jobs (raw ids); refused for others, and why. Where nothing could be
+    /// done the command as a whole is refused with the first reason.
     Jobs {
         /// Done.
         done: Vec<JobId>,
-        /// Refused.
-        refused: Vec<(JobId, CommandError)>,
+        /// Refused: the job as users see it, and why.
+        refused: Vec<(String, CommandError)>,
     },
     /// Done; this many events.
     Changed {
@@ -153,4 +165,52 @@ impl Principal {
     pub fn owns(&self, job: &Job) -> bool {
         self.admin || self.uid == job.spec.owner.uid
     }
+}
+
+/// What a command means on this state.
+///
+/// # Errors
+/// Why it is refused.
+pub fn meaning(
+    state: &State,
+    at: Timestamp,
+    principal: &Principal,
+    command: Command,
+) -> Result<Meaning, CommandError> {
+    match command {
+        Command::Submit(submission) => submit::submit(state, at, principal, *submission),
+        Command::Cancel { jobs } => action::cancel(state, principal, &jobs),
+        Command::Signal { jobs, signal, scope } => {
+            action::signal(state, principal, &jobs, signal, scope)
+        }
+        Command::Hold { jobs, as_user } => action::hold(state, principal, &jobs, as_user),
+        Command::Release { jobs } => action::release(state, principal, &jobs),
+        Command::Requeue { jobs, hold } => action::requeue(state, principal, &jobs, hold),
+        Command::Suspend { jobs, suspend } => action::suspend(state, principal, &jobs, suspend),
+        Command::Update { jobs, change } => change::update(state, at, principal, &jobs, &change),
+        Command::DrainNodes { nodes, reason } => {
+            nodes::drain(state, at, principal, &nodes, &reason)
+        }
+        Command::ResumeNodes { nodes } => nodes::resume(state, principal, &nodes),
+        Command::SetPartition { name, state: to } => {
+            nodes::set_partition(state, principal, &name, to)
+        }
+        Command::Configure(site) => configure::configure(state, principal, &site),
+    }
+}
+
+impl Meaning {
+    fn of(events: Vec<EventKind>, reply: Reply) -> Self {
+        Self { events, blobs: Vec::new(), reply }
+    }
+
+    fn changed(events: Vec<EventKind>) -> Self {
+        let count = events.len() as u32;
+        Self::of(events, Reply::Changed { events: count })
+    }
+}
+
+/// Refuses everybody but admins.
+fn admins_only(principal: &Principal, what: &'static str) -> Result<(), CommandError> {
+    if principal.admin { Ok(()) } else { Err(CommandError::AdminOnly { what }) }
 }

@@ -1,0 +1,202 @@
+//! Whether any nodes could ever run a request: upper bounds only, so that nothing possible is
+//! refused. What is refused here Slurm refuses with "Requested node configuration is not available".
+
+use super::CommandError;
+use muster_model::{
+    Device, GpuScope, JobSpec, MemoryRequest, Mib, Node, Partition, Request, State,
+};
+use std::sync::Arc;
+
+/// Checks that at least one of the partitions could run the job if all its nodes were empty and up.
+pub(super) fn check(
+    state: &State,
+    spec: &JobSpec,
+    partitions: &[Arc<Partition>],
+) -> Result<(), CommandError> {
+    let mut refusal = None;
+    for partition in partitions {
+        match lacking(state, &spec.request, partition) {
+            None => return Ok(()),
+            Some(lacking) => {
+                refusal =
+                    Some(CommandError::NeverFits { partition: partition.name.clone(), lacking });
+            }
+        }
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+/// What the partition lacks for the request, as a clause; `None` where nothing is known to lack.
+fn lacking(state: &State, request: &Request, partition: &Partition) -> Option<String> {
+    let registered: Vec<&Arc<Node>> = state.partition_nodes(partition).collect();
+    if registered.len() < partition.nodes.len() {
+        // Nodes are still to come, and what they have is not known.
+        return None;
+    }
+    if let Some(outside) = request.node_list.iter().find(|name| !partition.nodes.contains(*name)) {
+        return Some(format!("node {outside} is not in it"));
+    }
+    let wanted = request.nodes_min().max(request.node_list.len() as u32);
+    let mut left: Vec<&Arc<Node>> = registered;
+    for bound in BOUNDS {
+        let best = left.iter().map(|node| (bound.has)(node, request)).max().unwrap_or(0);
+        left.retain(|node| (bound.has)(node, request) >= (bound.needs)(request));
+        if (left.len() as u32) < wanted {
+            let (needs, found) = ((bound.needs)(request), left.len());
+            return Some(if wanted == 1 {
+                format!(
+                    "needs {needs} {} on one node; the most there is on one is {best}",
+                    bound.what
+                )
+            } else {
+                format!("needs {wanted} nodes with {needs} {}; there are {found}", bound.what)
+            });
+        }
+    }
+    in_total(request, &left)
+}
+
+/// A bound on each node: what a node has, and what a request needs of it at the least.
+struct Bound {
+    what: &'static str,
+    has: fn(&Node, &Request) -> u64,
+    needs: fn(&Request) -> u64,
+}
+
+const BOUNDS: &[Bound] = &[
+    Bound {
+        what: "allowed node",
+        has: |n, r| u64::from(!r.exclude.contains(&n.name)),
+        needs: |_| 1,
+    },
+    Bound {
+        what: "node with the features",
+        has: |n, r| u64::from(r.constraint.as_ref().is_none_or(|c| c.holds_on(&n.features))),
+        needs: |r| u64::from(r.constraint.is_some()),
+    },
+    Bound { what: "CPUs", has: |n, _| u64::from(n.cpus.len()), needs: cpus_each },
+    Bound { what: "MiB of memory", has: |n, _| n.memory.0, needs: memory_each },
+    Bound { what: "MiB of scratch disk", has: |n, _| n.scratch.0, needs: |r| r.scratch.0 },
+    Bound {
+        what: "GPUs of the kind",
+        has: |n, r| gpus_spare(n, r).map_or(0, |spare| spare + gpus_each(r)),
+        needs: gpus_each,
+    },
+    Bound {
+        what: "of its gres",
+        has: |n, r| {
+            let enough =
+                |(name, count): (&String, &u64)| n.gres.get(name).is_some_and(|has| has >= count);
+            u64::from(r.gres.iter().all(enough))
+        },
+        needs: |r| u64::from(!r.gres.is_empty()),
+    },
+];
+
+/// Tasks that every node must run at the least.
+fn tasks_each(r: &Request) -> u32 {
+    if r.tasks.is_some() { 1 } else { r.tasks_per_node.unwrap_or(1).max(1) }
+}
+
+fn cpus_each(r: &Request) -> u64 {
+    let by_tasks = u64::from(tasks_each(r)) * u64::from(r.cpus_per_task());
+    let by_gpus = gpus_each(r) * u64::from(r.cpus_per_gpu.unwrap_or(0));
+    by_tasks.max(by_gpus).max(u64::from(r.cpus_per_node_min.unwrap_or(0)))
+}
+
+fn memory_each(r: &Request) -> u64 {
+    match r.memory {
+        MemoryRequest::Default | MemoryRequest::WholeNode => 0,
+        MemoryRequest::PerNode(Mib(mib)) => mib,
+        MemoryRequest::PerCpu(Mib(mib)) => mib.saturating_mul(cpus_each(r)),
+        MemoryRequest::PerGpu(Mib(mib)) => mib.saturating_mul(gpus_each(r)),
+    }
+}
+
+/// GPUs that every node must give at the least, all models together.
+fn gpus_each(r: &Request) -> u64 {
+    r.gpus.iter().map(|g| gpus_of(r, g)).sum()
+}
+
+fn gpus_of(r: &Request, gpus: &muster_model::GpuCount) -> u64 {
+    let count = u64::from(gpus.count);
+    match gpus.scope {
+        GpuScope::Node => count,
+        GpuScope::Task => count * u64::from(tasks_each(r)),
+        GpuScope::Job | GpuScope::Socket => u64::from(gpus.count > 0),
+    }
+}
+
+/// GPUs of the node beyond what each part of the request needs of it; `None` where a part lacks.
+fn gpus_spare(node: &Node, r: &Request) -> Option<u64> {
+    let mut spare = node.devices.iter().filter(|d| big_enough(d, r)).count() as u64;
+    for gpus in &r.gpus {
+        let needs = gpus_of(r, gpus);
+        let has = node.devices.iter().filter(|d| big_enough(d, r) && is_of(d, gpus)).count();
+        if (has as u64) < needs {
+            return None;
+        }
+        spare = spare.checked_sub(needs)?;
+    }
+    Some(spare)
+}
+
+fn big_enough(device: &Device, r: &Request) -> bool {
+    r.gpu_memory.is_none_or(|memory| device.memory >= memory)
+}
+
+fn is_of(device: &Device, gpus: &muster_model::GpuCount) -> bool {
+    gpus.model.as_ref().is_none_or(|model| device.model.eq_ignore_ascii_case(model))
+}
+
+/// Bounds over all nodes of the job together: as many as it may have, the largest first.
+fn in_total(request: &Request, nodes: &[&Arc<Node>]) -> Option<String> {
+    let most = request.nodes.as_ref().map_or(usize::MAX, |n| n.most() as usize);
+    let best = |mut amounts: Vec<u64>| -> u64 {
+        amounts.sort_unstable_by(|a, b| b.cmp(a));
+        amounts.into_iter().take(most).sum()
+    };
+    if let Some(tasks) = request.tasks {
+        let room = best(nodes.iter().map(|n| tasks_room(n, request)).collect());
+        if room < u64::from(tasks) {
+            return Some(format!(
+                "needs room for {tasks} tasks of {} CPUs; there is room for {room}",
+                request.cpus_per_task()
+            ));
+        }
+    }
+    for gpus in request.gpus.iter().filter(|g| g.scope == GpuScope::Job) {
+        let has = |n: &Node| {
+            n.devices.iter().filter(|d| big_enough(d, request) && is_of(d, gpus)).count() as u64
+        };
+        let room = best(nodes.iter().map(|n| has(n)).collect());
+        if room < u64::from(gpus.count) {
+            let count = gpus.count;
+            return Some(format!("needs {count} GPUs of the kind in total; there are {room}"));
+        }
+    }
+    None
+}
+
+/// How many tasks an empty node could run, by CPUs, memory for each CPU and GPUs for each task.
+fn tasks_room(node: &Node, r: &Request) -> u64 {
+    let by_cpus = u64::from(node.cpus.len() / r.cpus_per_task());
+    let by_memory = match r.memory {
+        MemoryRequest::PerCpu(Mib(mib)) if mib > 0 => {
+            node.memory.0 / mib.saturating_mul(u64::from(r.cpus_per_task()))
+        }
+        _ => u64::MAX,
+    };
+    let by_node = r.tasks_per_node.map_or(u64::MAX, u64::from);
+    let by_gpus = r
+        .gpus
+        .iter()
+        .filter(|g| g.scope == GpuScope::Task && g.count > 0)
+        .map(|g| {
+            let has = node.devices.iter().filter(|d| big_enough(d, r) && is_of(d, g)).count();
+            has as u64 / u64::from(g.count)
+        })
+        .min()
+        .unwrap_or(u64::MAX);
+    by_cpus.min(by_memory).min(by_node).min(by_gpus)
+}

@@ -1,0 +1,158 @@
+//! Decisions of a plan, validated on the newest state: stale ones drop, the others are applied.
+
+use crate::round::Breach;
+use crate::turn::Turn;
+use muster_model::{ApplyError, Decision, EventKind, Hold, Job, JobId, Plan, Reason, Start, State};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What became of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Decisions that were applied.
+    pub applied: u32,
+    /// Decisions that did not fit any more.
+    pub stale: u32,
+}
+
+/// Applies what of the plan still holds. `base` is the state that it was made from.
+pub(crate) fn apply(turn: &mut Turn, base: &State, plan: &Plan) -> Result<Outcome, ApplyError> {
+    let mut outcome = Outcome::default();
+    for decision in &plan.decisions {
+        if !still_holds(&turn.state, base, decision) {
+            outcome.stale += 1;
+            continue;
+        }
+        if outcome.applied == 0 {
+            turn.apply(EventKind::Round)?;
+        }
+        outcome.applied += 1;
+        match decision {
+            Decision::Start(starts) => start_all(turn, starts)?,
+            Decision::Reject { job, reason } => {
+                turn.apply(EventKind::JobRejected { job: *job, reason: reason.clone() })?;
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// Starts all or none.
+fn start_all(turn: &mut Turn, starts: &[Start]) -> Result<(), ApplyError> {
+    // One event is applied whole or not at all by itself.
+    let savepoint = (starts.len() > 1).then(|| turn.savepoint());
+    for start in starts {
+        let placed = EventKind::JobPlaced {
+            job: start.job,
+            attempt: start.attempt,
+            placement: Arc::clone(&start.placement),
+            time_limit: start.time_limit,
+        };
+        if let Err(error) = turn.apply(placed) {
+            if let Some(savepoint) = savepoint {
+                turn.go_back(savepoint);
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Holds the jobs that a refused plan's breaches name; where they name none that waits, those of
+/// all its decisions. Returns whom.
+pub(crate) fn hold_named(
+    turn: &mut Turn,
+    plan: &Plan,
+    breaches: &[Breach],
+) -> Result<BTreeSet<JobId>, ApplyError> {
+    let mut held = BTreeSet::new();
+    for breach in breaches {
+        let reason = Reason::PlanRefused { rule: breach.rule.clone() };
+        for job in &breach.jobs {
+            hold(turn, *job, &reason, &mut held)?;
+        }
+    }
+    if held.is_empty() {
+        let rule = breaches.first().map_or_else(String::new, |b| b.rule.clone());
+        let reason = Reason::PlanRefused { rule };
+        for job in plan.decisions.iter().flat_map(jobs_of) {
+            hold(turn, job, &reason, &mut held)?;
+        }
+    }
+    Ok(held)
+}
+
+fn hold(
+    turn: &mut Turn,
+    job: JobId,
+    reason: &Reason,
+    held: &mut BTreeSet<JobId>,
+) -> Result<(), ApplyError> {
+    let waits = turn.state.jobs.get(&job).is_some_and(|j| j.is_pending() && j.hold.is_none());
+    if waits && held.insert(job) {
+        turn.apply(EventKind::JobHeld { job, hold: Hold::System(reason.clone()) })?;
+    }
+    Ok(())
+}
+
+fn jobs_of(decision: &Decision) -> Vec<JobId> {
+    match decision {
+        Decision::Start(starts) => starts.iter().map(|s| s.job).collect(),
+        Decision::Reject { job, .. } => vec![*job],
+    }
+}
+
+/// True where everything that the decision rests on is as it was when the plan was made.
+///
+/// Resources are only taken by plans, and plans come one at a time, so what was free still is:
+/// what can have changed are the job, the nodes, the rules and the array's throttle.
+fn still_holds(state: &State, base: &State, decision: &Decision) -> bool {
+    match decision {
+        Decision::Start(starts) => {
+            !starts.is_empty() && starts.iter().all(|start| start_holds(state, base, start))
+        }
+        Decision::Reject { job, .. } => {
+            unchanged(state, base, *job).is_some_and(|job| job.is_pending())
+        }
+    }
+}
+
+fn start_holds(state: &State, base: &State, start: &Start) -> bool {
+    let Some(job) = unchanged(state, base, start.job) else { return false };
+    job.is_pending()
+        && job.hold.is_none()
+        && start.attempt == job.attempt + 1
+        && nodes_hold(state, base, start)
+        && rules_hold(state, base, &start.placement.partition)
+        && throttle_holds(state, job)
+}
+
+fn unchanged<'a>(state: &'a State, base: &State, job: JobId) -> Option<&'a Arc<Job>> {
+    let now = state.jobs.get(&job)?;
+    let then = base.jobs.get(&job)?;
+    Arc::ptr_eq(now, then).then_some(now)
+}
+
+fn nodes_hold(state: &State, base: &State, start: &Start) -> bool {
+    start.placement.nodes.iter().all(|share| {
+        match (state.nodes.get(&share.node), base.nodes.get(&share.node)) {
+            (Some(now), Some(then)) => Arc::ptr_eq(now, then) || now == then,
+            _ => false,
+        }
+    })
+}
+
+fn rules_hold(state: &State, base: &State, partition: &str) -> bool {
+    let partition_holds = match (state.partitions.get(partition), base.partitions.get(partition)) {
+        (Some(now), Some(then)) => Arc::ptr_eq(now, then) || now == then,
+        _ => false,
+    };
+    partition_holds && (state.licences.ptr_eq(&base.licences) || state.licences == base.licences)
+}
+
+fn throttle_holds(state: &State, job: &Job) -> bool {
+    job.array
+        .and_then(|task| state.index.arrays.get(&task.array))
+        .and_then(|record| record.throttle.map(|throttle| record.active < throttle))
+        .unwrap_or(true)
+}

@@ -1,0 +1,132 @@
+//! What falls due by the clock alone: begin times, delays, deadlines, and forgetting ended jobs.
+
+use crate::turn::Turn;
+use muster_model::{ApplyError, EventKind, Job, JobId, Seconds, State, StopCause, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Ended jobs that one event forgets.
+const FORGET_MAX: usize = 1000;
+/// Forgetting waits so long for more to forget.
+const FORGET_PAUSE: Seconds = Seconds(5);
+
+/// The next instant at which each job needs a look.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    of: BTreeMap<JobId, Timestamp>,
+    by_time: BTreeSet<(Timestamp, JobId)>,
+    forget_again: Timestamp,
+}
+
+impl Timers {
+    pub(crate) fn of_state(state: &State, now: Timestamp) -> Self {
+        let mut timers = Self::default();
+        for job in state.jobs.values() {
+            timers.set(job.id, next_of(job, now));
+        }
+        timers
+    }
+
+    /// Looks again at jobs that changed.
+    pub(crate) fn refresh<'a>(
+        &mut self,
+        state: &State,
+        jobs: impl IntoIterator<Item = &'a JobId>,
+        now: Timestamp,
+    ) {
+        for id in jobs {
+            self.set(*id, state.jobs.get(id).and_then(|job| next_of(job, now)));
+        }
+    }
+
+    fn set(&mut self, job: JobId, at: Option<Timestamp>) {
+        if let Some(old) = self.of.remove(&job) {
+            self.by_time.remove(&(old, job));
+        }
+        if let Some(at) = at {
+            self.of.insert(job, at);
+            self.by_time.insert((at, job));
+        }
+    }
+
+    /// When the writer must look again at the latest, where nothing else happens.
+    pub(crate) fn next(&self, state: &State) -> Option<Timestamp> {
+        let job = self.by_time.first().map(|(at, _)| *at);
+        let forget = state
+            .index
+            .ended
+            .get_min()
+            .map(|(ended, _)| ended.plus(state.policy.min_job_age).max(self.forget_again));
+        match (job, forget) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Does what is due. True where planning has reason to look.
+    pub(crate) fn run(&mut self, turn: &mut Turn) -> Result<bool, ApplyError> {
+        let mut due = Vec::new();
+        while let Some((at, job)) = self.by_time.first().copied()
+            && at <= turn.at
+        {
+            self.set(job, None);
+            due.push(job);
+        }
+        for job in &due {
+            expire(turn, *job)?;
+        }
+        self.refresh(&turn.state, &due, turn.at);
+        self.forget(turn)?;
+        Ok(!due.is_empty())
+    }
+
+    /// Ended jobs leave the live list once they are old enough.
+    fn forget(&mut self, turn: &mut Turn) -> Result<(), ApplyError> {
+        if turn.at < self.forget_again {
+            return Ok(());
+        }
+        let age = turn.state.policy.min_job_age;
+        let old = |ended: &Timestamp| ended.plus(age) <= turn.at;
+        let jobs: Vec<JobId> = turn
+            .state
+            .index
+            .ended
+            .iter()
+            .take_while(|(ended, _)| old(ended))
+            .take(FORGET_MAX)
+            .map(|(_, job)| *job)
+            .collect();
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        // A full batch: there is more, so go on at once.
+        if jobs.len() < FORGET_MAX {
+            self.forget_again = turn.at.plus(FORGET_PAUSE);
+        }
+        turn.apply(EventKind::JobsForgotten { jobs })
+    }
+}
+
+/// The next instant after `now` at which something about the job changes by itself.
+fn next_of(job: &Job, now: Timestamp) -> Option<Timestamp> {
+    if job.state.is_over() {
+        return None;
+    }
+    let deadline = job.spec.deadline.filter(|at| *at > now || job.state.holds_resources());
+    let deadline = deadline.filter(|_| job.stop.is_none());
+    let eligible = job.eligible.filter(|at| job.is_pending() && *at > now);
+    [deadline, eligible].into_iter().flatten().min()
+}
+
+/// A running job whose deadline has come ends; a waiting one is the planner's to reject.
+fn expire(turn: &mut Turn, id: JobId) -> Result<(), ApplyError> {
+    let at = turn.at;
+    let late = turn.state.jobs.get(&id).is_some_and(|job| {
+        job.state.holds_resources()
+            && job.stop.is_none()
+            && job.spec.deadline.is_some_and(|deadline| deadline <= at)
+    });
+    if late {
+        turn.apply(EventKind::JobStop { job: id, cause: StopCause::Deadline })?;
+    }
+    Ok(())
+}
