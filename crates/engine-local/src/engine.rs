@@ -1,0 +1,281 @@
+//! The engine trait on this machine: what the daemon sees of shepherd and supervisors.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use muster_api::step::Order as StepOrder;
+use muster_engine::{
+    Capabilities, Engine, EngineError, Inventory, Launch, Observation, Order, Running,
+};
+use muster_model::{EndCause, EngineName, ExitReport, ExitStatus, JobId, Node, Timestamp, Usage};
+
+use crate::Enforcement;
+use crate::convert::{Surroundings, Users, launch_spec};
+use crate::directory::StateDirectory;
+use crate::failpoint::failpoint;
+use crate::nodes::{PracticeSpec, practice_nodes};
+use crate::spec::JobKey;
+
+mod attempts;
+mod link;
+mod orders;
+mod recover;
+mod watch;
+
+use attempts::{Attempt, Attempts, Phase};
+use link::ShepherdLink;
+
+/// What the engine needs to know.
+#[derive(Clone, Debug)]
+pub struct LocalConfig {
+    /// Muster's state directory.
+    pub state_directory: PathBuf,
+    /// The command that runs [`crate::shepherd_main`]; the state directory is appended to it.
+    pub shepherd_command: Vec<String>,
+    /// The cluster's name, for `SLURM_CLUSTER_NAME`.
+    pub cluster: String,
+    /// Dress the machine up as practice nodes.
+    pub practice: Option<PracticeSpec>,
+    /// Do without cgroups even where they can be had.
+    pub without_cgroup: bool,
+}
+
+/// Why the engine could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// The state directory cannot be used.
+    #[error("cannot use the state directory {path}: {source}")]
+    State {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The shepherd cannot be started or does not answer.
+    #[error("cannot start the process that starts jobs: {0}")]
+    Shepherd(String),
+}
+
+/// Runs jobs as processes of this machine.
+pub struct LocalEngine {
+    shared: Arc<Shared>,
+}
+
+/// Where changes go.
+type Sink = Arc<dyn Fn(Observation) + Send + Sync>;
+
+struct Shared {
+    config: LocalConfig,
+    state: StateDirectory,
+    enforcement: Enforcement,
+    nodes: Vec<Node>,
+    machine_mib: u64,
+    users: Users,
+    boot_id: String,
+    link: ShepherdLink,
+    attempts: Mutex<Attempts>,
+    sink: Mutex<Option<Sink>>,
+}
+
+impl LocalEngine {
+    /// Finds what runs already, connects to the shepherd or starts one, and listens for pokes.
+    ///
+    /// # Errors
+    /// [`LocalError`].
+    pub fn start(config: LocalConfig) -> Result<Self, LocalError> {
+        let state_error =
+            |source| LocalError::State { path: config.state_directory.clone(), source };
+        let state = StateDirectory::open(&config.state_directory).map_err(state_error)?;
+        let socket = watch::bind_poke_socket(&state).map_err(state_error)?;
+        let (link, stream, hello) = ShepherdLink::connect(&config, &state)?;
+        let boot_id = crate::machine::boot_id();
+        let nodes = config.practice.map(|spec| practice_nodes(spec, &boot_id)).unwrap_or_default();
+        let shared = Arc::new(Shared {
+            state,
+            enforcement: hello.enforcement,
+            nodes,
+            machine_mib: crate::machine::memory_mib(),
+            users: Users::default(),
+            boot_id,
+            link,
+            attempts: Mutex::new(Attempts::default()),
+            sink: Mutex::new(None),
+            config,
+        });
+        shared.recover().map_err(|source| LocalError::State {
+            path: shared.config.state_directory.clone(),
+            source,
+        })?;
+        watch::start(&shared, socket, stream);
+        Ok(Self { shared })
+    }
+
+    /// What this machine lets it enforce, for `muster doctor`.
+    pub fn enforcement(&self) -> &Enforcement {
+        &self.shared.enforcement
+    }
+
+    /// The directory of a job's step socket, for clients outside the job.
+    pub fn step_socket(&self, job: JobId, attempt: u32) -> PathBuf {
+        let key = JobKey { job: job.0, attempt };
+        self.shared.state.job(key).join(muster_api::step::SOCKET_NAME)
+    }
+}
+
+impl Drop for LocalEngine {
+    fn drop(&mut self) {
+        self.shared.link.close();
+        watch::wake(&self.shared.state);
+    }
+}
+
+impl Engine for LocalEngine {
+    fn name(&self) -> EngineName {
+        EngineName::local()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { places_devices: true, suspends: true, preempts: true }
+    }
+
+    fn inventory(&self) -> Result<Inventory, EngineError> {
+        self.shared.check_supervisors();
+        let attempts = self.shared.attempts();
+        let mut inventory = Inventory { nodes: self.shared.nodes.clone(), ..Inventory::default() };
+        for (key, attempt) in attempts.iter() {
+            match &attempt.phase {
+                Phase::Exited(report) => {
+                    inventory.exited.push((JobId(key.job), key.attempt, report.clone()));
+                }
+                Phase::Accepted { .. } | Phase::Running { .. } => inventory.running.push(Running {
+                    job: JobId(key.job),
+                    attempt: key.attempt,
+                    started: attempt.started(),
+                    suspended: attempt.suspended,
+                    signalled: attempt.signalled,
+                    steps: attempt.steps.clone(),
+                }),
+            }
+        }
+        Ok(inventory)
+    }
+
+    fn execute(&self, fence: u64, order: &Order) -> Result<(), EngineError> {
+        self.shared.attempts().check_fence(fence)?;
+        let shared = &self.shared;
+        match order {
+            Order::Launch(launch) => shared.launch(launch),
+            Order::Stop { job, attempt, grace } => shared.stop(key(*job, *attempt), grace.0),
+            Order::Signal { job, attempt, number, signal, scope } => shared.order(
+                key(*job, *attempt),
+                &StepOrder::Signal { number: *number, signal: *signal, scope: *scope },
+            ),
+            Order::Suspend { job, attempt, suspend: true } => {
+                shared.order(key(*job, *attempt), &StepOrder::Suspend)
+            }
+            Order::Suspend { job, attempt, suspend: false } => {
+                shared.order(key(*job, *attempt), &StepOrder::Resume)
+            }
+            Order::Limit { job, attempt, limit } => shared.order(
+                key(*job, *attempt),
+                &StepOrder::SetTimeLimit { limit_s: limit.seconds().map(|s| s.0) },
+            ),
+            Order::Acknowledge { job, attempt } => shared.acknowledge(key(*job, *attempt)),
+        }
+    }
+
+    fn watch(&self, sink: Sink) {
+        *self.shared.sink.lock().unwrap_or_else(PoisonError::into_inner) = Some(sink);
+    }
+}
+
+fn key(job: JobId, attempt: u32) -> JobKey {
+    JobKey { job: job.0, attempt }
+}
+
+impl Shared {
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        // What the lock protects is changed in single steps, so a panic leaves it whole.
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, observation: Observation) {
+        let sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(sink) = sink {
+            sink(observation);
+        }
+    }
+
+    fn launch(&self, launch: &Launch) -> Result<(), EngineError> {
+        let key = key(launch.job.id, launch.job.attempt);
+        if self.attempts().is_known(key) {
+            return Ok(());
+        }
+        let around = Surroundings {
+            cluster: &self.config.cluster,
+            jobs: &self.state.jobs(),
+            users: &self.users,
+            machine_mib: self.machine_mib,
+        };
+        let spec = match launch_spec(launch, &around) {
+            Ok(spec) => spec,
+            Err(why) => {
+                let report = never_ran(EndCause::LaunchFailed, &why);
+                return self.record_without_running(key, report).map(drop);
+            }
+        };
+        let message = link::launch_message(spec).map_err(unreachable)?;
+        self.attempts().insert(key, Attempt::accepted(message.clone()));
+        failpoint("engine.before_launch");
+        // A shepherd that is gone is replaced by its watcher, which sends what is accepted again.
+        if let Err(error) = self.link.send(&message) {
+            tracing::warn!(job = key.job, %error, "launch order not sent, will be repeated");
+        }
+        failpoint("engine.after_launch");
+        Ok(())
+    }
+
+    /// Takes the exit of an attempt that never runs; false when it runs already.
+    fn record_without_running(&self, key: JobKey, report: ExitReport) -> Result<bool, EngineError> {
+        let claimed =
+            recover::claim_without_running(&self.state, key, &report).map_err(unreachable)?;
+        if claimed {
+            self.attempts().insert(key, Attempt::exited(report.clone()));
+            self.tell(Observation::Exited { job: JobId(key.job), attempt: key.attempt, report });
+        }
+        Ok(claimed)
+    }
+
+    fn acknowledge(&self, key: JobKey) -> Result<(), EngineError> {
+        let exited = self.attempts().get(key).is_some_and(|a| matches!(a.phase, Phase::Exited(_)));
+        if !exited {
+            return Ok(());
+        }
+        failpoint("engine.before_acknowledge");
+        self.state.remove(key).map_err(unreachable)?;
+        self.attempts().forget(key);
+        Ok(())
+    }
+}
+
+/// The order cannot be carried out now.
+fn unreachable(why: impl std::fmt::Display) -> EngineError {
+    EngineError::Unreachable { engine: EngineName::local(), why: why.to_string() }
+}
+
+/// The report of an attempt of which no process ever ran.
+fn never_ran(cause: EndCause, message: &str) -> ExitReport {
+    ExitReport {
+        status: ExitStatus::SUCCESS,
+        cause,
+        started: None,
+        ended: Timestamp::from_millis(crate::machine::now_ms() as i64),
+        usage: Usage::default(),
+        message: message.to_owned(),
+        steps: Vec::new(),
+    }
+}
+
+/// Threads hold the engine weakly and end with it.
+type Weakly = Weak<Shared>;

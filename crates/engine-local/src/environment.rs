@@ -1,0 +1,306 @@
+//! The variables a job's script and its step's tasks see, as sbatch and srun set them.
+//!
+//! Names and meanings are those of the sbatch and srun manuals (output environment variables);
+//! torchrun's are those of its manual. All nodes of this engine are this machine, so addresses are
+//! the loopback's.
+
+use std::collections::BTreeMap;
+
+use muster_api::step::{SOCKET_VARIABLE, fold_hosts};
+
+use crate::spec::{ArrayFacts, GpuVendor, LaunchSpec, NodeShare, Program};
+
+mod step;
+
+pub(crate) use step::{TaskFacts, task_environment};
+
+/// Variables by name.
+pub(crate) type Variables = BTreeMap<String, String>;
+
+/// First of the ports given to `MASTER_PORT`: below what the kernel hands out by itself.
+const MASTER_PORT_FIRST: u64 = 12_000;
+/// How many ports `MASTER_PORT` is chosen from.
+const MASTER_PORT_COUNT: u64 = 16_000;
+
+/// What is known of a job only once it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunFacts<'a> {
+    /// When it started, UTC milliseconds.
+    pub(crate) start_ms: u64,
+    /// Its step socket's path.
+    pub(crate) socket: &'a str,
+    /// Whether a job can open its own GPUs only, which are then numbered from 0.
+    pub(crate) gpus_fenced: bool,
+}
+
+/// The batch script's whole environment but for `SLURM_TASK_PID`, which only its process knows.
+pub(crate) fn batch_environment(spec: &LaunchSpec, run: RunFacts<'_>) -> Variables {
+    let mut variables: Variables = spec.environment.iter().cloned().collect();
+    for (name, value) in [("HOME", &spec.user.home), ("SHELL", &spec.user.shell)] {
+        if !value.is_empty() {
+            variables.entry(name.to_owned()).or_insert_with(|| value.clone());
+        }
+    }
+    variables.entry("USER".to_owned()).or_insert_with(|| spec.user.name.clone());
+    variables.entry("PATH".to_owned()).or_insert_with(|| {
+        "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin".to_owned()
+    });
+    variables.extend(allocation_variables(spec, run));
+    if let Some(first) = spec.nodes.first() {
+        variables.extend(node_variables(first, run.gpus_fenced));
+    }
+    let is_batch = matches!(spec.program, Program::Script { .. } | Program::Command { .. });
+    if is_batch {
+        for (name, value) in [
+            ("ENVIRONMENT", "BATCH"),
+            ("SLURM_PROCID", "0"),
+            ("SLURM_LOCALID", "0"),
+            ("SLURM_NODEID", "0"),
+            ("SLURM_GTIDS", "0"),
+            ("SLURM_PRIO_PROCESS", "0"),
+        ] {
+            variables.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    variables.entry("MASTER_ADDR".to_owned()).or_insert_with(|| "127.0.0.1".to_owned());
+    variables.entry("MASTER_PORT".to_owned()).or_insert_with(|| master_port(spec, 0).to_string());
+    variables.extend(spec.variables.iter().cloned());
+    variables
+}
+
+/// The port at which a step's tasks meet; a job's steps differ, and neighbouring jobs do.
+pub(crate) fn master_port(spec: &LaunchSpec, step: u32) -> u64 {
+    let mixed = u64::from(spec.job) * 7 + u64::from(step);
+    MASTER_PORT_FIRST + mixed % MASTER_PORT_COUNT
+}
+
+/// What is the same on all nodes and in all steps of a job.
+fn allocation_variables(spec: &LaunchSpec, run: RunFacts<'_>) -> Variables {
+    let mut set = Setter::default();
+    let names: Vec<&str> = spec.nodes.iter().map(|n| n.name.as_str()).collect();
+    let nodelist = fold_hosts(&names);
+    for name in ["SLURM_JOB_ID", "SLURM_JOBID"] {
+        set.put(name, spec.job);
+    }
+    for name in ["SLURM_JOB_NODELIST", "SLURM_NODELIST"] {
+        set.put(name, &nodelist);
+    }
+    for name in ["SLURM_JOB_NUM_NODES", "SLURM_NNODES"] {
+        set.put(name, spec.nodes.len());
+    }
+    set.put("SLURM_TASKS_PER_NODE", repeat_form(&spec.tasks.per_node));
+    let cpus: Vec<u32> = spec.nodes.iter().map(|n| n.cpus).collect();
+    set.put("SLURM_JOB_CPUS_PER_NODE", repeat_form(&cpus));
+    task_request(&mut set, spec);
+    facts(&mut set, spec);
+    set.put("SLURM_JOB_UID", spec.user.uid);
+    set.put("SLURM_JOB_GID", spec.user.gid);
+    set.put("SLURM_JOB_USER", &spec.user.name);
+    set.put("SLURM_JOB_START_TIME", run.start_ms / 1_000);
+    if let Some(limit_s) = spec.limits.time_s {
+        set.put("SLURM_JOB_END_TIME", run.start_ms / 1_000 + limit_s);
+    }
+    set.put(SOCKET_VARIABLE, run.socket);
+    if let Some(array) = &spec.facts.array {
+        array_variables(&mut set, array);
+    }
+    set.variables
+}
+
+fn task_request(set: &mut Setter, spec: &LaunchSpec) {
+    let tasks = &spec.tasks;
+    if tasks.tasks.is_some() || tasks.tasks_per_node.is_some() {
+        let total: u32 = tasks.per_node.iter().sum();
+        set.put("SLURM_NTASKS", total);
+        set.put("SLURM_NPROCS", total);
+    }
+    set.maybe("SLURM_NTASKS_PER_NODE", tasks.tasks_per_node);
+    set.maybe("SLURM_CPUS_PER_TASK", tasks.cpus_per_task);
+    set.maybe("SLURM_MEM_PER_CPU", spec.facts.memory_per_cpu_mib);
+    set.maybe("SLURM_MEM_PER_GPU", spec.facts.memory_per_gpu_mib);
+    set.maybe("SLURM_MEM_PER_NODE", spec.facts.memory_per_node_mib);
+    set.maybe("SLURM_GPUS", spec.facts.gpus.as_ref());
+    set.maybe("SLURM_GPUS_PER_NODE", spec.facts.gpus_per_node.as_ref());
+    set.maybe("SLURM_GPUS_PER_TASK", spec.facts.gpus_per_task.as_ref());
+    set.maybe("SLURM_DISTRIBUTION", spec.facts.distribution.as_ref());
+}
+
+fn facts(set: &mut Setter, spec: &LaunchSpec) {
+    let facts = &spec.facts;
+    set.put("SLURM_JOB_NAME", &facts.name);
+    set.put("SLURM_CLUSTER_NAME", &facts.cluster);
+    set.put("SLURM_JOB_PARTITION", &facts.partition);
+    set.put("SLURM_JOB_ACCOUNT", &facts.account);
+    set.put("SLURM_JOB_QOS", &facts.qos);
+    set.put("SLURM_SUBMIT_DIR", &facts.submit_directory);
+    set.put("SLURM_SUBMIT_HOST", &facts.submit_host);
+    set.maybe("SLURM_JOB_RESERVATION", facts.reservation.as_ref());
+    set.maybe("SLURM_JOB_CONSTRAINTS", facts.constraints.as_ref());
+    set.maybe("SLURM_JOB_LICENSES", facts.licenses.as_ref());
+    set.maybe("SLURM_EXPORT_ENV", facts.export.as_ref());
+    if facts.restarts > 0 {
+        set.put("SLURM_RESTART_COUNT", facts.restarts);
+    }
+}
+
+fn array_variables(set: &mut Setter, array: &ArrayFacts) {
+    set.put("SLURM_ARRAY_JOB_ID", array.job);
+    set.put("SLURM_ARRAY_TASK_ID", array.task);
+    set.put("SLURM_ARRAY_TASK_COUNT", array.count);
+    set.put("SLURM_ARRAY_TASK_MIN", array.min);
+    set.put("SLURM_ARRAY_TASK_MAX", array.max);
+    set.put("SLURM_ARRAY_TASK_STEP", array.step);
+}
+
+/// What differs from node to node.
+fn node_variables(node: &NodeShare, gpus_fenced: bool) -> Variables {
+    let mut set = Setter::default();
+    set.put("SLURMD_NODENAME", &node.name);
+    set.put("SLURM_TOPOLOGY_ADDR", &node.name);
+    set.put("SLURM_TOPOLOGY_ADDR_PATTERN", "node");
+    set.put("SLURM_CPUS_ON_NODE", node.cpus);
+    if !node.gpus.is_empty() {
+        let indices: Vec<u32> = node.gpus.iter().map(|g| g.index).collect();
+        set.put("SLURM_GPUS_ON_NODE", indices.len());
+        set.put("SLURM_JOB_GPUS", join(&indices));
+    }
+    let seen: Vec<usize> = (0..node.gpus.len()).collect();
+    set.variables.extend(visible_gpus(node, &seen, gpus_fenced));
+    set.variables
+}
+
+/// The variables that show a process its GPUs; `seen` are positions in the node's share.
+///
+/// Without GPUs they are set too, to nothing: a program must not take what is not the job's.
+fn visible_gpus(node: &NodeShare, seen: &[usize], gpus_fenced: bool) -> Variables {
+    let numbers: Vec<u32> = seen
+        .iter()
+        .filter_map(|at| Some(if gpus_fenced { *at as u32 } else { node.gpus.get(*at)?.index }))
+        .collect();
+    let value = join(&numbers);
+    let amd = node.gpus.first().is_some_and(|g| g.vendor == GpuVendor::Amd);
+    let names: &[&str] = if amd {
+        &["ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"]
+    } else {
+        &["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"]
+    };
+    names.iter().map(|name| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// `2,2,2,1` as `2(x3),1`: only neighbours are joined.
+pub(crate) fn repeat_form(counts: &[u32]) -> String {
+    let mut groups: Vec<(u32, usize)> = Vec::new();
+    for count in counts {
+        match groups.last_mut() {
+            Some((last, times)) if last == count => *times += 1,
+            _ => groups.push((*count, 1)),
+        }
+    }
+    let texts: Vec<String> = groups
+        .iter()
+        .map(
+            |(count, times)| {
+                if *times == 1 { count.to_string() } else { format!("{count}(x{times})") }
+            },
+        )
+        .collect();
+    texts.join(",")
+}
+
+fn join(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[derive(Default)]
+struct Setter {
+    variables: Variables,
+}
+
+impl Setter {
+    fn put(&mut self, name: &str, value: impl std::fmt::Display) {
+        self.variables.insert(name.to_owned(), value.to_string());
+    }
+
+    fn maybe(&mut self, name: &str, value: Option<impl std::fmt::Display>) {
+        if let Some(value) = value {
+            self.put(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RunFacts, batch_environment, repeat_form};
+    use crate::spec::{GpuShare, LaunchSpec, NodeShare, Program, TaskLayout};
+
+    #[test]
+    fn counts_repeat_only_between_neighbours() {
+        assert_eq!(repeat_form(&[2, 2, 2, 1]), "2(x3),1");
+        assert_eq!(repeat_form(&[1, 2, 1]), "1,2,1");
+        assert_eq!(repeat_form(&[72, 72, 36]), "72(x2),36");
+    }
+
+    fn job() -> LaunchSpec {
+        let node = |name: &str| NodeShare {
+            name: name.to_owned(),
+            cpus: 4,
+            gpus: vec![
+                GpuShare { index: 2, ..GpuShare::default() },
+                GpuShare { index: 5, ..GpuShare::default() },
+            ],
+            ..NodeShare::default()
+        };
+        LaunchSpec {
+            job: 12,
+            attempt: 1,
+            program: Program::Script { text: "#!/bin/sh\n".to_owned(), arguments: Vec::new() },
+            environment: vec![
+                ("LR".to_owned(), "0.1".to_owned()),
+                ("SLURM_JOB_ID".to_owned(), "3".to_owned()),
+            ],
+            nodes: vec![node("n1"), node("n2")],
+            tasks: TaskLayout { per_node: vec![3, 2], tasks: Some(5), ..TaskLayout::default() },
+            ..LaunchSpec::default()
+        }
+    }
+
+    #[test]
+    fn a_batch_script_sees_what_sbatch_would_set() {
+        let run = RunFacts { start_ms: 5_000, socket: "/s", gpus_fenced: false };
+        let seen = batch_environment(&job(), run);
+        for (name, value) in [
+            ("LR", "0.1"),
+            ("SLURM_JOB_ID", "12"),
+            ("SLURM_JOB_NODELIST", "n[1-2]"),
+            ("SLURM_NNODES", "2"),
+            ("SLURM_NTASKS", "5"),
+            ("SLURM_TASKS_PER_NODE", "3,2"),
+            ("SLURM_JOB_CPUS_PER_NODE", "4(x2)"),
+            ("SLURM_CPUS_ON_NODE", "4"),
+            ("SLURM_JOB_GPUS", "2,5"),
+            ("CUDA_VISIBLE_DEVICES", "2,5"),
+            ("SLURM_PROCID", "0"),
+            ("SLURM_JOB_START_TIME", "5"),
+            ("MASTER_ADDR", "127.0.0.1"),
+        ] {
+            assert_eq!(seen.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert!(!seen.contains_key("SLURM_CPUS_PER_TASK"));
+    }
+
+    #[test]
+    fn fenced_gpus_are_numbered_from_zero() {
+        let run = RunFacts { start_ms: 0, socket: "/s", gpus_fenced: true };
+        let seen = batch_environment(&job(), run);
+        assert_eq!(seen["CUDA_VISIBLE_DEVICES"], "0,1");
+        assert_eq!(seen["SLURM_JOB_GPUS"], "2,5");
+    }
+
+    #[test]
+    fn a_job_without_gpus_sees_none() {
+        let mut spec = job();
+        spec.nodes[0].gpus.clear();
+        let run = RunFacts { start_ms: 0, socket: "/s", gpus_fenced: false };
+        assert_eq!(batch_environment(&spec, run)["CUDA_VISIBLE_DEVICES"], "");
+    }
+}

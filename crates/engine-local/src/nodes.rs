@@ -1,0 +1,133 @@
+//! The nodes this engine has: the machine itself, or the machine dressed up as several.
+
+use std::collections::BTreeSet;
+
+use muster_model::{CpuSet, Device, DeviceLink, EngineName, LinkKind, Mib, Node, NumaDomain};
+
+/// The machine dressed up: so many nodes with so many invented GPUs each, written `4x8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PracticeSpec {
+    /// Nodes.
+    pub nodes: u32,
+    /// Invented GPUs on each.
+    pub gpus: u32,
+}
+
+/// The most practice nodes.
+pub const PRACTICE_NODES_MAX: u32 = 1_024;
+/// The most invented GPUs on one.
+pub const PRACTICE_GPUS_MAX: u32 = 16;
+
+/// CPUs of a practice node for each of its GPUs.
+const CPUS_PER_GPU: u32 = 8;
+/// Memory of a practice node for each of its GPUs.
+const MIB_PER_GPU: u64 = 64 << 10;
+/// Memory of an invented GPU.
+const GPU_MIB: u64 = 80 << 10;
+/// NVLink lanes between two invented GPUs of a node.
+const GPU_LANES: u32 = 18;
+/// Practice nodes below one leaf switch.
+const NODES_PER_LEAF: u32 = 4;
+
+impl std::str::FromStr for PracticeSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "practice nodes are written NODESxGPUS, such as 4x8 (up to \
+                 {PRACTICE_NODES_MAX}x{PRACTICE_GPUS_MAX}), found `{text}`"
+            )
+        };
+        let (nodes, gpus) = text.split_once(['x', 'X']).ok_or_else(wrong)?;
+        let nodes = nodes.parse().map_err(|_| wrong())?;
+        let gpus = gpus.parse().map_err(|_| wrong())?;
+        if nodes == 0 || nodes > PRACTICE_NODES_MAX || gpus > PRACTICE_GPUS_MAX {
+            return Err(wrong());
+        }
+        Ok(Self { nodes, gpus })
+    }
+}
+
+impl std::fmt::Display for PracticeSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}x{}", self.nodes, self.gpus)
+    }
+}
+
+/// The practice nodes `node1`, `node2`, …, all alike.
+pub(crate) fn practice_nodes(spec: PracticeSpec, boot: &str) -> Vec<Node> {
+    (0..spec.nodes).map(|at| practice_node(spec, at, boot)).collect()
+}
+
+fn practice_node(spec: PracticeSpec, at: u32, boot: &str) -> Node {
+    let sockets = 2;
+    let cpus = CPUS_PER_GPU * spec.gpus.max(2);
+    let memory = Mib(MIB_PER_GPU * u64::from(spec.gpus.max(2)));
+    let per_socket = cpus / sockets;
+    let numa = (0..sockets)
+        .map(|socket| NumaDomain {
+            id: socket,
+            socket,
+            cpus: (socket * per_socket..(socket + 1) * per_socket).collect(),
+            memory: Mib(memory.0 / u64::from(sockets)),
+        })
+        .collect();
+    Node {
+        name: format!("node{}", at + 1),
+        engine: EngineName::local(),
+        cpus: CpuSet::first(cpus),
+        threads_per_core: 1,
+        numa,
+        memory,
+        devices: (0..spec.gpus).map(|index| practice_gpu(spec, at, index)).collect(),
+        features: BTreeSet::from(["practice".to_owned()]),
+        switches: vec![format!("leaf{}", at / NODES_PER_LEAF + 1)],
+        practice: true,
+        boot: boot.to_owned(),
+        ..Node::default()
+    }
+}
+
+fn practice_gpu(spec: PracticeSpec, node: u32, index: u32) -> Device {
+    let links = (0..spec.gpus)
+        .filter(|peer| *peer != index)
+        .map(|peer| DeviceLink { peer, kind: LinkKind::NvLink(GPU_LANES) })
+        .collect();
+    Device {
+        index,
+        model: "h100".to_owned(),
+        product: "practice H100".to_owned(),
+        uuid: format!("GPU-practice-{}-{index}", node + 1),
+        memory: Mib(GPU_MIB),
+        numa: Some(u32::from(index >= spec.gpus.div_ceil(2))),
+        links,
+        ..Device::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PracticeSpec, practice_nodes};
+
+    #[test]
+    fn four_by_eight_is_four_nodes_of_eight_gpus() {
+        let spec: PracticeSpec = "4x8".parse().expect("spec");
+        let nodes = practice_nodes(spec, "boot");
+        let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
+        assert_eq!(names, ["node1", "node2", "node3", "node4"]);
+        assert!(nodes.iter().all(|n| n.devices.len() == 8 && n.cpus.len() == 64 && n.practice));
+        assert_eq!(nodes[0].sockets(), 2);
+        assert_eq!(nodes[0].devices[7].numa, Some(1));
+        assert_eq!(spec.to_string(), "4x8");
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_form() {
+        for text in ["", "4", "0x8", "4x99", "x", "-1x2", "2000x1"] {
+            let error = text.parse::<PracticeSpec>().expect_err(text);
+            assert!(error.contains("4x8"), "{error}");
+        }
+        assert!("2x0".parse::<PracticeSpec>().is_ok());
+    }
+}
