@@ -111,6 +111,7 @@ fn identity(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Prob
     let component = &mut *target.component;
     let spec = &mut component.spec;
     match opt {
+        Opt::JobName | Opt::Comment if value.is_empty() => {}
         Opt::JobName => spec.name = free_text(value, 255)?,
         Opt::Account => spec.account = name(value)?,
         Opt::Qos => spec.qos = one_name(value)?,

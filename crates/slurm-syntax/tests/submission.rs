@@ -304,3 +304,65 @@ fn a_client_splits_its_command_line() {
     assert_eq!(run.script.as_deref(), Some("bash"));
     assert!(command_line(Command::Sbatch, &words("--pty bash")).is_err());
 }
+
+/// What submitit, Nextflow, dask-jobqueue and Snakemake write is accepted; only submitit's wckey
+/// gives a warning.
+#[test]
+fn texts_of_real_clients() {
+    let submitit = "#!/bin/bash\n\n# Parameters\n#SBATCH --array=0-3%256\n\
+        #SBATCH --error=/home/mara/log/%A_%a_%t_log.err\n#SBATCH --gpus-per-node=1\n\
+        #SBATCH --job-name=submitit\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n\
+        #SBATCH --open-mode=append\n#SBATCH --output=/home/mara/log/%A_%a_%t_log.out\n\
+        #SBATCH --signal=USR2@90\n#SBATCH --time=5\n#SBATCH --wckey=submitit\n\n\
+        # command\nexport SUBMITIT_EXECUTOR=slurm\nsrun --unbuffered python -u\n";
+    let read_it = read(submitit, &[], "").expect("submitit");
+    assert_eq!(read_it.warnings.len(), 1);
+    assert_eq!(read_it.components[0].spec.array.as_ref().map(|a| a.throttle), Some(Some(256)));
+
+    let nextflow = "#!/bin/bash\n#SBATCH -J nf-hello_(1)\n#SBATCH -o /w/ab/12/.command.log\n\
+        #SBATCH --no-requeue\n#SBATCH --signal B:USR2@30\n#SBATCH -c 2\n#SBATCH -t 01:00:00\n\
+        #SBATCH --mem 1024M\n#SBATCH -p short\nNXF_CHDIR=/w/ab/12\n";
+    let read_it = read(nextflow, &[], "").expect("nextflow");
+    assert_eq!((read_it.components[0].requeue, read_it.warnings.len()), (Some(false), 0));
+
+    let dask = "#!/usr/bin/env bash\n\n#SBATCH -J dask-worker\n#SBATCH -e logs/dask-%J.err\n\
+        #SBATCH -o logs/dask-%J.out\n#SBATCH -p batch\n#SBATCH -A lab\n#SBATCH -n 1\n\
+        #SBATCH --cpus-per-task=4\n#SBATCH --mem=15G\n#SBATCH -t 00:30:00\n\n/usr/bin/python3\n";
+    assert!(read(dask, &[], "").expect("dask").warnings.is_empty());
+
+    let words: Vec<String> = [
+        "--parsable",
+        "--job-name",
+        "d5f6ab",
+        "--output",
+        "/w/.snakemake/slurm_logs/rule_a/%j.log",
+        "--export=ALL",
+        "--comment",
+        "rule_a",
+        "-A",
+        "lab",
+        "-p",
+        "batch",
+        "-t",
+        "10",
+        "--mem",
+        "1000",
+        "--ntasks=1",
+        "--cpus-per-task=1",
+        "-D",
+        "/w",
+        "--wrap=/usr/bin/python3 -m snakemake --cores=1",
+    ]
+    .map(str::to_owned)
+    .into();
+    let environment = BTreeMap::new();
+    let sources = Sources {
+        command: Command::Sbatch,
+        script: None,
+        words: &words,
+        environment: &environment,
+    };
+    let read_it = submission(sources, &context()).expect("snakemake");
+    assert_eq!(read_it.client.wrap.as_deref(), Some("/usr/bin/python3 -m snakemake --cores=1"));
+    assert!(read_it.client.parsable && read_it.warnings.is_empty());
+}
