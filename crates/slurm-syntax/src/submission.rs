@@ -71,6 +71,10 @@ pub struct Submission {
     pub arguments: Vec<String>,
     /// What the submitter should know.
     pub warnings: Vec<Diagnostic>,
+    /// For each component, where each option in force was given: for errors that only the site's
+    /// state shows, such as an account that does not exist. Options with two spellings stand under
+    /// the newer one.
+    pub places: Vec<BTreeMap<Opt, Place>>,
 }
 
 /// What one component asks for.
@@ -184,7 +188,7 @@ pub fn submission(sources: Sources<'_>, context: &Context) -> Result<Submission,
     let line = read_line(sources.words, sources.command, &mut errors);
 
     let mut client = ClientFlags::default();
-    let mut components = Vec::new();
+    let (mut components, mut places) = (Vec::new(), Vec::new());
     let mut settings = Settings::new();
     let count = script_components.len().max(line.components.len()).max(1);
     for index in 0..count {
@@ -205,6 +209,8 @@ pub fn submission(sources: Sources<'_>, context: &Context) -> Result<Submission,
         let mut component = found.interpret(&settings, context, &mut client);
         check::component(&settings, &mut component, context, &mut found);
         components.push(component);
+        let place = |(opt, setting): (&Opt, &Setting)| (*opt, setting.given.place.clone());
+        places.push(settings.iter().map(place).collect());
     }
     check::heterogeneous(&components, &mut errors);
     if !client.ignore_pbs {
@@ -220,7 +226,7 @@ pub fn submission(sources: Sources<'_>, context: &Context) -> Result<Submission,
     let warnings = in_order(warnings);
     let mut rest = line.rest.into_iter();
     let script = if sources.command == Command::Sbatch { rest.next() } else { None };
-    Ok(Submission { components, client, script, arguments: rest.collect(), warnings })
+    Ok(Submission { components, client, script, arguments: rest.collect(), warnings, places })
 }
 
 /// By place; what an environment variable says to each component is said once.

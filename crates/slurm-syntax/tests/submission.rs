@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_model::{
     Exclusive, GpuScope, MemoryRequest, Mib, NodeCount, Seconds, TimeLimit, Timestamp,
 };
-use muster_slurm_syntax::options::Command;
+use muster_slurm_syntax::options::{Command, Opt};
 use muster_slurm_syntax::problem::{Code, Diagnostic, Place};
 use muster_slurm_syntax::submission::{Context, Sources, Submission, command_line, submission};
 
@@ -78,6 +78,18 @@ fn places_name_the_source() {
     assert!(places.contains(&"environment variable SBATCH_TIMELIMIT".to_owned()));
     assert!(places.contains(&"command line, word 1".to_owned()));
     assert!(errors.iter().any(|error| error.option.as_deref() == Some("--nodes")));
+}
+
+#[test]
+fn places_of_good_options_are_kept() {
+    let script = "#!/bin/sh\n#SBATCH -A lab -p gpu\n#SBATCH --tasks-per-node=2\n";
+    let submission = read(script, &[("SBATCH_QOS", "high")], "-p long").expect("good");
+    let place = |opt| submission.places[0].get(&opt).map(ToString::to_string);
+    assert_eq!(place(Opt::Account).as_deref(), Some("script line 2, column 9"));
+    assert_eq!(place(Opt::Partition).as_deref(), Some("command line, word 1"));
+    assert_eq!(place(Opt::Qos).as_deref(), Some("environment variable SBATCH_QOS"));
+    assert_eq!(place(Opt::NtasksPerNode).as_deref(), Some("script line 3, column 9"));
+    assert_eq!(place(Opt::Time), None);
 }
 
 #[test]
