@@ -17,8 +17,12 @@ pub struct Plan {
     pub promises: Vec<Promise>,
     /// The work it took.
     pub work: Work,
-    /// False where the budget ended before every job was looked at.
+    /// False where this round did not look at every job: its budget ended, or it went on where
+    /// an earlier round had ended.
     pub complete: bool,
+    /// Where the next round has to go on, where the budget ended this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_after: Option<JobId>,
 }
 
 /// One decision.
@@ -59,6 +63,13 @@ pub struct Promise {
     pub start: Timestamp,
     /// The nodes it would start on, in rank order.
     pub nodes: Vec<NodeId>,
+}
+
+impl Work {
+    /// All steps, the unit of budgets.
+    pub const fn total(self) -> u64 {
+        self.jobs.saturating_add(self.fits).saturating_add(self.slots)
+    }
 }
 
 /// Counted work: the unit of budgets and of benches.

@@ -1,1 +1,76 @@
 //! An independent verdict on a plan: every violation, typed.
+//!
+//! This crate sees only the model and knows the rules again, written simply: it recounts use from
+//! the jobs' own placements and borrows no index of free resources, no fit and no timeline from the
+//! planner. It never stops at the first violation.
+//!
+//! Two scopes of one rule set: [`check`] looks at what the plan touches, before every commit;
+//! [`check_full`] and [`recount`] look at everything, in tests and off the path.
+//!
+//! ```
+//! use muster_model::{Plan, State};
+//! assert!(muster_plan_check::check(&State::default(), &Plan::default()).is_empty());
+//! ```
+
+mod eligible;
+mod fit;
+mod layout;
+mod order;
+mod promise;
+mod usage;
+mod violation;
+mod waiting;
+
+pub use violation::{Rule, Violation};
+
+use muster_model::{Decision, JobId, Plan, Start, State};
+use std::collections::BTreeSet;
+
+/// The rules on what the plan touches: its jobs, their nodes and licences, and its promises.
+pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let starts = starts(plan);
+    eligible::check(state, plan, &mut found);
+    for start in &starts {
+        layout::check(state, start, &mut found);
+    }
+    usage::check_starts(state, &starts, &mut found);
+    promise::check(state, plan, &starts, &mut found);
+    found
+}
+
+/// [`check`], and the rules on what the plan leaves: order kept, nobody left waiting for nothing.
+pub fn check_full(state: &State, plan: &Plan) -> Vec<Violation> {
+    let mut found = check(state, plan);
+    order::check(state, plan, &mut found);
+    if plan.complete {
+        waiting::check(state, plan, &mut found);
+    }
+    found
+}
+
+/// What all running jobs hold, counted from zero: nothing twice, nothing that is not there.
+pub fn recount(state: &State) -> Vec<Violation> {
+    let mut found = Vec::new();
+    usage::recount(state, &mut found);
+    found
+}
+
+fn starts(plan: &Plan) -> Vec<&Start> {
+    let starts = plan.decisions.iter().filter_map(|d| match d {
+        Decision::Start(starts) => Some(starts),
+        Decision::Reject { .. } => None,
+    });
+    starts.flatten().collect()
+}
+
+/// The jobs that the plan starts or rejects.
+fn decided(plan: &Plan) -> BTreeSet<JobId> {
+    plan.decisions
+        .iter()
+        .flat_map(|d| match d {
+            Decision::Start(starts) => starts.iter().map(|s| s.job).collect(),
+            Decision::Reject { job, .. } => vec![*job],
+        })
+        .collect()
+}

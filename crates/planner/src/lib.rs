@@ -1,1 +1,60 @@
-//! A cache over state: observe(event), plan(policy, now); order, fit, timeline, explain.
+//! A cache over state: order, fit, promises, reasons.
+//!
+//! [`Planner`] holds nothing that the state does not say: after any events its plan equals that of a
+//! new planner, byte for byte. It sees no clock and does no I/O; the same state, instant and budget
+//! give the same plan on every machine.
+//!
+//! ```
+//! use muster_model::{State, Timestamp};
+//! use muster_planner::{Budget, Planner};
+//! let state = State::default();
+//! let mut planner = Planner::new(&state);
+//! let plan = planner.plan(&state, Timestamp::from_secs(0), Budget::UNLIMITED);
+//! assert!(plan.decisions.is_empty() && plan.complete);
+//! ```
+
+mod alternatives;
+mod ask;
+mod cache;
+mod devices;
+mod free;
+mod gang;
+mod order;
+mod queue;
+mod reject;
+mod round;
+mod select;
+mod timeline;
+mod world;
+
+pub use order::priority;
+pub use round::Budget;
+
+use cache::Cache;
+use muster_model::{Plan, State, Timestamp};
+
+/// Plans rounds over states that follow each other, taking up only what changed.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    cache: Cache,
+}
+
+impl Planner {
+    /// A planner for this state.
+    pub fn new(state: &State) -> Self {
+        Self { cache: Cache::new(state) }
+    }
+
+    /// Takes up what changed since the last look. [`Planner::plan`] does so by itself: calling
+    /// this between events only spreads the work.
+    pub fn observe(&mut self, after: &State) {
+        self.cache.follow(after, after.now);
+    }
+
+    /// Decides what to do now: see the text of module `round`.
+    ///
+    /// The state may be any, also an older one; the cache then starts anew.
+    pub fn plan(&mut self, state: &State, now: Timestamp, budget: Budget) -> Plan {
+        round::plan(&mut self.cache, state, now, budget).plan
+    }
+}

@@ -1,0 +1,98 @@
+//! Promised starts hold: at its instant, each has its nodes with room for all of it.
+
+use crate::fit::{New, When, lies_on, room, still_there};
+use crate::{Rule, Violation};
+use muster_model::{JobId, Plan, Promise, Start, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) fn new_starts<'a>(state: &'a State, plan: &Plan, starts: &[&'a Start]) -> Vec<New<'a>> {
+    starts
+        .iter()
+        .filter_map(|start| {
+            Some(New {
+                job: state.jobs.get(&start.job)?.as_ref(),
+                placement: start.placement.as_ref(),
+                end: plan.now.plus_limit(start.time_limit),
+            })
+        })
+        .collect()
+}
+
+pub(crate) fn check(state: &State, plan: &Plan, starts: &[&Start], found: &mut Vec<Violation>) {
+    if plan.promises.is_empty() {
+        return;
+    }
+    let new = new_starts(state, plan, starts);
+    for promise in &plan.promises {
+        if let Some(why) = broken(state, plan, &new, promise) {
+            // What stands in the way is what the plan starts there; else the promise itself is bad.
+            let nodes: BTreeSet<_> = promise.nodes.iter().collect();
+            let mut jobs: Vec<JobId> = new
+                .iter()
+                .filter(|n| n.placement.nodes.iter().any(|s| nodes.contains(&s.node)))
+                .map(|n| n.job.id)
+                .collect();
+            if jobs.is_empty() {
+                jobs.push(promise.job);
+            }
+            let detail = format!("the promised start of job {} does not hold: {why}", promise.job);
+            found.push(Violation { rule: Rule::PromiseDelayed, jobs, node: None, detail });
+        }
+    }
+}
+
+fn broken(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise) -> Option<String> {
+    let Some(job) = state.jobs.get(&promise.job) else { return Some("it is not there".to_owned()) };
+    if !job.is_pending() || new.iter().any(|n| n.job.id == promise.job) {
+        return Some("it does not wait".to_owned());
+    }
+    if promise.start < plan.now {
+        return Some("its start is past".to_owned());
+    }
+    let when = When::At(promise.start);
+    let rooms: Option<Vec<_>> =
+        promise.nodes.iter().map(|id| room(state, plan.now, new, *id, when)).collect();
+    let Some(rooms) = rooms else { return Some("a node of it is not there".to_owned()) };
+    if rooms.iter().any(|r| !r.node.is_usable()) {
+        return Some("a node of it is down or drained".to_owned());
+    }
+    let rooms: Vec<_> = rooms.iter().collect();
+    let partitions = job.spec.partitions.iter().filter_map(|name| state.partitions.get(name));
+    let mut holding = partitions
+        .filter(|p| rooms.iter().all(|r| p.nodes.contains(&r.node.name)))
+        .map(|p| lies_on(job, p, &rooms));
+    if !holding.any(|holds| holds.is_none_or(|yes| yes)) {
+        return Some("its nodes have too little room then".to_owned());
+    }
+    licence_short(state, plan, new, promise).map(|name| format!("too few licences {name} then"))
+}
+
+fn licence_short(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise) -> Option<String> {
+    let job = state.jobs.get(&promise.job)?;
+    let mut wanted: BTreeMap<&String, u32> = BTreeMap::new();
+    for licence in &job.spec.request.licences {
+        *wanted.entry(&licence.name).or_default() += licence.count;
+    }
+    let when = When::At(promise.start);
+    for (name, count) in wanted {
+        let total = state.licences.get(name).map_or(0, |l| l.total);
+        let running = state
+            .index
+            .active
+            .iter()
+            .filter_map(|id| state.jobs.get(id))
+            .filter(|j| {
+                j.ends_at_latest().is_some_and(|end| still_there(when, plan.now, end, false))
+            })
+            .filter_map(|j| j.placement.as_ref()?.licences.get(name));
+        let starting = new
+            .iter()
+            .filter(|n| still_there(when, plan.now, n.end, true))
+            .filter_map(|n| n.placement.licences.get(name));
+        let taken: u32 = running.chain(starting).sum();
+        if taken.saturating_add(count) > total {
+            return Some(name.clone());
+        }
+    }
+    None
+}

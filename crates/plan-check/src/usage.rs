@@ -1,0 +1,201 @@
+//! Nothing is given twice and nothing is given that is not there: use counted from placements.
+
+use crate::{Rule, Violation};
+use muster_model::{
+    CpuSet, Exclusive, Job, JobId, Node, NodeId, NodeShare, Placement, Start, State,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Someone on a node.
+struct Use<'a> {
+    job: &'a Job,
+    share: &'a NodeShare,
+    /// It starts with the plan: only then may it not touch what is foreign or unhealthy.
+    new: bool,
+}
+
+/// The nodes and licences that the starts touch.
+pub(crate) fn check_starts(state: &State, starts: &[&Start], found: &mut Vec<Violation>) {
+    let mut by_node: BTreeMap<NodeId, Vec<Use<'_>>> = BTreeMap::new();
+    for start in starts {
+        let Some(job) = state.jobs.get(&start.job) else { continue };
+        for share in &start.placement.nodes {
+            by_node.entry(share.node).or_default().push(Use { job, share, new: true });
+        }
+    }
+    for (id, mut uses) in by_node {
+        let Some(node) = state.nodes.get(&id) else { continue };
+        let there = state.index.on_node.get(&id);
+        for job in there.into_iter().flatten().filter_map(|id| state.jobs.get(id)) {
+            uses.extend(running(job).filter(|u| u.share.node == id));
+        }
+        check_node(node, &uses, found);
+    }
+    let names: BTreeSet<&String> =
+        starts.iter().flat_map(|s| s.placement.licences.keys()).collect();
+    if names.is_empty() {
+        return;
+    }
+    let new = starts.iter().map(|s| (s.job, s.placement.as_ref(), true));
+    check_licences(state, new.chain(holders(state)), found);
+}
+
+/// All nodes and licences, from zero.
+pub(crate) fn recount(state: &State, found: &mut Vec<Violation>) {
+    let mut by_node: BTreeMap<NodeId, Vec<Use<'_>>> = BTreeMap::new();
+    for job in state.jobs.values().filter(|j| j.state.holds_resources()) {
+        if job.placement.is_none() {
+            found.push(Violation::of(Rule::UnknownNode, job.id, "runs without a placement"));
+        }
+        for share in running(job) {
+            by_node.entry(share.share.node).or_default().push(share);
+        }
+    }
+    for (id, uses) in by_node {
+        match state.nodes.get(&id) {
+            Some(node) => check_node(node, &uses, found),
+            None => {
+                let jobs = uses.iter().map(|u| u.job.id).collect();
+                let detail = format!("{id} is not there");
+                found.push(Violation { rule: Rule::UnknownNode, jobs, node: Some(id), detail });
+            }
+        }
+    }
+    check_licences(state, holders(state), found);
+}
+
+fn running(job: &Job) -> impl Iterator<Item = Use<'_>> {
+    let shares = job.placement.iter().flat_map(|p| &p.nodes);
+    shares.filter(|_| job.state.holds_resources()).map(move |share| Use { job, share, new: false })
+}
+
+fn holders(state: &State) -> impl Iterator<Item = (JobId, &Placement, bool)> {
+    state
+        .jobs
+        .values()
+        .filter(|j| j.state.holds_resources())
+        .filter_map(|j| j.placement.as_ref().map(|p| (j.id, p.as_ref(), false)))
+}
+
+/// The jobs to blame: the new ones, or all where none is new.
+fn blamed(uses: &[&Use<'_>]) -> Vec<JobId> {
+    let new: Vec<JobId> = uses.iter().filter(|u| u.new).map(|u| u.job.id).collect();
+    if new.is_empty() { uses.iter().map(|u| u.job.id).collect() } else { new }
+}
+
+fn check_node(node: &Node, uses: &[Use<'_>], found: &mut Vec<Violation>) {
+    let mut say = |rule: Rule, uses: &[&Use<'_>], detail: String| {
+        found.push(Violation { rule, jobs: blamed(uses), node: Some(node.id), detail });
+    };
+    let all: Vec<&Use<'_>> = uses.iter().collect();
+    check_cpus(node, uses, &mut say);
+    check_devices(node, uses, &mut say);
+    let any_new = uses.iter().any(|u| u.new);
+    let foreign: u64 = node.foreign.iter().filter(|f| f.device.is_none()).map(|f| f.memory.0).sum();
+    let taken = uses.iter().fold(0u64, |sum, u| sum.saturating_add(u.share.memory.0));
+    let there = node.memory.0.saturating_sub(if any_new { foreign } else { 0 });
+    // Use that came after the jobs may leave less than they have; then none may be added.
+    let adds = uses.iter().any(|u| u.new && !u.share.memory.is_zero());
+    if taken > there && (adds || !any_new) {
+        let detail = format!("{taken} MiB of {there} on node {}", node.name);
+        say(Rule::MemoryOverallocated, &all, detail);
+    }
+    let mut gres: BTreeMap<&String, u64> = BTreeMap::new();
+    for (name, count) in uses.iter().flat_map(|u| &u.share.gres) {
+        *gres.entry(name).or_default() += count;
+    }
+    for (name, count) in gres {
+        let total = node.gres.get(name).copied().unwrap_or(0);
+        if count > total {
+            let detail = format!("{count} {name} of {total} on node {}", node.name);
+            say(Rule::GresOverallocated, &all, detail);
+        }
+    }
+    for (at, a) in uses.iter().enumerate() {
+        for b in &uses[at + 1..] {
+            if a.job.id != b.job.id && !may_share(a, b) {
+                let detail = format!("jobs {} and {} on node {}", a.job.id, b.job.id, node.name);
+                say(Rule::Exclusive, &[a, b], detail);
+            }
+        }
+    }
+}
+
+fn may_share(a: &Use<'_>, b: &Use<'_>) -> bool {
+    let kind = |u: &Use<'_>| u.job.spec.request.exclusive;
+    if a.share.exclusive || b.share.exclusive {
+        return false;
+    }
+    let by_user = kind(a) == Exclusive::User || kind(b) == Exclusive::User;
+    !by_user || a.job.spec.owner.uid == b.job.spec.owner.uid
+}
+
+fn check_cpus(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_>], String)) {
+    let mut given = CpuSet::new();
+    for (at, one) in uses.iter().enumerate() {
+        let cpus = &one.share.cpus;
+        let absent = one.new && !cpus.is_subset(&node.cpus);
+        let foreign = one.new && node.foreign.iter().any(|f| f.cpus.intersects(cpus));
+        if absent || foreign {
+            let detail = format!("CPUs {cpus} of node {} are not there to give", node.name);
+            say(Rule::CpusOverallocated, &[one], detail);
+        }
+        if given.intersects(cpus) {
+            let others: Vec<&Use<'_>> = uses[..at]
+                .iter()
+                .filter(|u| u.share.cpus.intersects(cpus))
+                .chain(std::iter::once(one))
+                .collect();
+            let twice = given.intersection(cpus);
+            let detail = format!("CPUs {twice} of node {} given twice", node.name);
+            say(Rule::CpusOverallocated, &others, detail);
+        }
+        given.add_all(cpus);
+    }
+}
+
+fn check_devices(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_>], String)) {
+    let mut by_device: BTreeMap<u32, Vec<&Use<'_>>> = BTreeMap::new();
+    for one in uses {
+        for grant in &one.share.devices {
+            by_device.entry(grant.index).or_default().push(one);
+            let device = node.devices.get(grant.index as usize);
+            let unfit = device.is_none_or(|d| d.unhealthy.is_some())
+                || node.foreign.iter().any(|f| f.device == Some(grant.index));
+            if device.is_none() || (one.new && unfit) {
+                let detail = format!("GPU {} of node {} is not to be had", grant.index, node.name);
+                say(Rule::GpuOverallocated, &[one], detail);
+            }
+        }
+    }
+    for (index, users) in by_device.into_iter().filter(|(_, users)| users.len() > 1) {
+        let detail = format!("GPU {index} of node {} given {} times", node.name, users.len());
+        say(Rule::GpuOverallocated, &users, detail);
+    }
+}
+
+fn check_licences<'a>(
+    state: &State,
+    holders: impl Iterator<Item = (JobId, &'a Placement, bool)>,
+    found: &mut Vec<Violation>,
+) {
+    let mut taken: BTreeMap<&String, (u64, Vec<JobId>, bool)> = BTreeMap::new();
+    for (job, placement, new) in holders {
+        for (name, count) in &placement.licences {
+            let entry = taken.entry(name).or_default();
+            entry.0 += u64::from(*count);
+            // New starts come first: they are the ones to hold back.
+            if new || !entry.2 {
+                entry.1.push(job);
+            }
+            entry.2 |= new;
+        }
+    }
+    for (name, (count, jobs, _)) in taken {
+        let total = state.licences.get(name).map_or(0, |l| u64::from(l.total));
+        if count > total {
+            let detail = format!("{count} of {total} licences {name}");
+            found.push(Violation { rule: Rule::LicencesOverallocated, jobs, node: None, detail });
+        }
+    }
+}

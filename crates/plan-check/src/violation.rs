@@ -1,0 +1,192 @@
+//! What can be wrong with a plan.
+
+use muster_model::{JobId, NodeId};
+use std::fmt;
+
+/// A broken rule, with the jobs to hold back for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// Which rule.
+    pub rule: Rule,
+    /// The jobs whose decisions break it; never empty for a plan.
+    pub jobs: Vec<JobId>,
+    /// Where, where it is on one node.
+    pub node: Option<NodeId>,
+    /// What was expected and what was found, without a full stop.
+    pub detail: String,
+}
+
+/// The rules a plan has to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// A decision names a job that is not there or does not wait.
+    NotWaiting,
+    /// The attempt is not one more than the job's last.
+    WrongAttempt,
+    /// A job is decided on twice.
+    DecidedTwice,
+    /// A held job, a begin time to come, or an unmet dependency.
+    NotEligible,
+    /// More tasks of an array than its throttle allows.
+    ArrayThrottle,
+    /// A limit above the one asked for, below `time_min`, or beyond the deadline.
+    TimeLimit,
+    /// A heterogeneous job without all its components.
+    HetNotWhole,
+    /// A rejection without its cause.
+    GroundlessReject,
+    /// A partition the job did not name, that starts no jobs, or does not admit its account.
+    Partition,
+    /// Beyond the partition's limits on time or nodes.
+    PartitionLimit,
+    /// A reservation that is not there.
+    Reservation,
+    /// A node that is not there, or is listed twice.
+    UnknownNode,
+    /// A node that is not of the partition.
+    NotInPartition,
+    /// A node that is down or drained.
+    NodeUnusable,
+    /// A number of nodes that the request does not allow.
+    NodeCount,
+    /// A required node is missing, or an excluded one is there.
+    NodeList,
+    /// The nodes lack the features asked for.
+    Constraint,
+    /// The nodes are not neighbours.
+    Contiguous,
+    /// Too little local disk.
+    Scratch,
+    /// Tasks are not laid out as asked.
+    Tasks,
+    /// CPUs do not follow from the request.
+    Cpus,
+    /// Memory does not follow from the request.
+    Memory,
+    /// GPUs do not follow from the request.
+    Gpus,
+    /// A GPU with too little memory, or a share of one that is not whole.
+    GpuMemory,
+    /// Other resources do not follow from the request.
+    Gres,
+    /// Licences do not follow from the request.
+    Licences,
+    /// CPUs that are not there, foreign, or given twice.
+    CpusOverallocated,
+    /// More memory than there is.
+    MemoryOverallocated,
+    /// A GPU that is not there, not healthy, foreign, or given twice.
+    GpuOverallocated,
+    /// More of another resource than there is.
+    GresOverallocated,
+    /// More licences than there are.
+    LicencesOverallocated,
+    /// A job beside one that wants its nodes for itself or its user.
+    Exclusive,
+    /// A start that delays a promised one, or a promise that does not hold.
+    PromiseDelayed,
+    /// A job started before one that comes first, and nothing protects that one.
+    Overtaken,
+    /// A job that may start now was left waiting.
+    LeftWaiting,
+}
+
+impl Rule {
+    /// A stable code.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NotWaiting => "NOT_WAITING",
+            Self::WrongAttempt => "WRONG_ATTEMPT",
+            Self::DecidedTwice => "DECIDED_TWICE",
+            Self::NotEligible => "NOT_ELIGIBLE",
+            Self::ArrayThrottle => "ARRAY_THROTTLE",
+            Self::TimeLimit => "TIME_LIMIT",
+            Self::HetNotWhole => "HET_NOT_WHOLE",
+            Self::GroundlessReject => "GROUNDLESS_REJECT",
+            Self::Partition => "PARTITION",
+            Self::PartitionLimit => "PARTITION_LIMIT",
+            Self::Reservation => "RESERVATION",
+            Self::UnknownNode => "UNKNOWN_NODE",
+            Self::NotInPartition => "NOT_IN_PARTITION",
+            Self::NodeUnusable => "NODE_UNUSABLE",
+            Self::NodeCount => "NODE_COUNT",
+            Self::NodeList => "NODE_LIST",
+            Self::Constraint => "CONSTRAINT",
+            Self::Contiguous => "CONTIGUOUS",
+            Self::Scratch => "SCRATCH",
+            Self::Tasks => "TASKS",
+            Self::Cpus => "CPUS",
+            Self::Memory => "MEMORY",
+            Self::Gpus => "GPUS",
+            Self::GpuMemory => "GPU_MEMORY",
+            Self::Gres => "GRES",
+            Self::Licences => "LICENCES",
+            Self::CpusOverallocated => "CPUS_OVERALLOCATED",
+            Self::MemoryOverallocated => "MEMORY_OVERALLOCATED",
+            Self::GpuOverallocated => "GPU_OVERALLOCATED",
+            Self::GresOverallocated => "GRES_OVERALLOCATED",
+            Self::LicencesOverallocated => "LICENCES_OVERALLOCATED",
+            Self::Exclusive => "EXCLUSIVE",
+            Self::PromiseDelayed => "PROMISE_DELAYED",
+            Self::Overtaken => "OVERTAKEN",
+            Self::LeftWaiting => "LEFT_WAITING",
+        }
+    }
+
+    /// Every rule, for tests that walk all of them.
+    pub const ALL: [Self; 35] = [
+        Self::NotWaiting,
+        Self::WrongAttempt,
+        Self::DecidedTwice,
+        Self::NotEligible,
+        Self::ArrayThrottle,
+        Self::TimeLimit,
+        Self::HetNotWhole,
+        Self::GroundlessReject,
+        Self::Partition,
+        Self::PartitionLimit,
+        Self::Reservation,
+        Self::UnknownNode,
+        Self::NotInPartition,
+        Self::NodeUnusable,
+        Self::NodeCount,
+        Self::NodeList,
+        Self::Constraint,
+        Self::Contiguous,
+        Self::Scratch,
+        Self::Tasks,
+        Self::Cpus,
+        Self::Memory,
+        Self::Gpus,
+        Self::GpuMemory,
+        Self::Gres,
+        Self::Licences,
+        Self::CpusOverallocated,
+        Self::MemoryOverallocated,
+        Self::GpuOverallocated,
+        Self::GresOverallocated,
+        Self::LicencesOverallocated,
+        Self::Exclusive,
+        Self::PromiseDelayed,
+        Self::Overtaken,
+        Self::LeftWaiting,
+    ];
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let jobs = self.jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        write!(f, "{}: job {jobs}: {}", self.rule.code(), self.detail)
+    }
+}
+
+impl Violation {
+    pub(crate) fn of(rule: Rule, job: JobId, detail: impl Into<String>) -> Self {
+        Self { rule, jobs: vec![job], node: None, detail: detail.into() }
+    }
+
+    pub(crate) fn on(mut self, node: NodeId) -> Self {
+        self.node = Some(node);
+        self
+    }
+}

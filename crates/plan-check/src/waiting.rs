@@ -1,0 +1,157 @@
+//! No job that may start now is left waiting.
+//!
+//! A bounded search that finds less than everything but nothing that is not there: jobs that fit
+//! now on nodes without a promise, or that end before any promise begins.
+
+use crate::fit::{New, Room, When, lies_on, room};
+use crate::layout::{neighbours, satisfied};
+use crate::{Rule, Violation, decided, eligible, order, promise, starts};
+use muster_model::{BackfillMode, Job, JobId, NodeId, Partition, Plan, State, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// At most so many waiting jobs are looked at.
+const JOBS_MAX: usize = 200;
+/// All sets of nodes are tried up to so many nodes; beyond, only the roomiest first.
+const NODES_FOR_ALL_SETS: usize = 9;
+
+pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
+    let starts = starts(plan);
+    let new = promise::new_starts(state, plan, &starts);
+    let decided = decided(plan);
+    let promised: BTreeSet<NodeId> = plan.promises.iter().flat_map(|p| p.nodes.clone()).collect();
+    let first_promise = plan.promises.iter().map(|p| p.start).min();
+    let waiting = state
+        .index
+        .pending
+        .iter()
+        .filter(|id| !decided.contains(id))
+        .filter_map(|id| state.jobs.get(id))
+        .filter(|job| job.het.is_none())
+        .filter(|job| eligible::not_eligible(state, plan.now, job).is_none())
+        .filter(|job| !throttled(state, job, &new))
+        .take(JOBS_MAX);
+    for job in waiting {
+        let end = plan.now.plus_limit(job.time_limit);
+        let harmless = first_promise.is_none_or(|at| end <= at && end != Timestamp::NEVER);
+        for partition in job.spec.partitions.iter().filter_map(|p| state.partitions.get(p)) {
+            if !order::may_use(state, plan, job, partition) {
+                continue;
+            }
+            // Without backfill a promise closes the partition for all behind it.
+            if state.policy.backfill == BackfillMode::None && !plan.promises.is_empty() {
+                continue;
+            }
+            if !licences_left(state, plan, job, &new, harmless) {
+                continue;
+            }
+            let fits = some_set(
+                state,
+                job,
+                partition,
+                |id| {
+                    let open = harmless || !promised.contains(&id);
+                    if open { room(state, plan.now, &new, id, When::Now) } else { None }
+                },
+                |rooms| lies_on(job, partition, rooms) == Some(true),
+            );
+            if fits {
+                let detail = format!("fits in partition {} now", partition.name);
+                found.push(Violation::of(Rule::LeftWaiting, job.id, detail));
+                break;
+            }
+        }
+    }
+}
+
+fn throttled(state: &State, job: &Job, new: &[New<'_>]) -> bool {
+    let Some(array) = job.array.map(|task| task.array) else { return false };
+    let Some(throttle) = state.index.arrays.get(&array).and_then(|a| a.throttle) else {
+        return false;
+    };
+    let of_array = |j: &Job| j.array.is_some_and(|task| task.array == array);
+    let running = state
+        .family(array)
+        .iter()
+        .filter(|id| state.jobs.get(*id).is_some_and(|j| j.state.holds_resources()))
+        .count();
+    running + new.iter().filter(|n| of_array(n.job)).count() >= throttle as usize
+}
+
+fn licences_left(state: &State, plan: &Plan, job: &Job, new: &[New<'_>], harmless: bool) -> bool {
+    let mut wanted: BTreeMap<&String, u32> = BTreeMap::new();
+    for licence in &job.spec.request.licences {
+        *wanted.entry(&licence.name).or_default() += licence.count;
+    }
+    let of = |name: &String, id: JobId| -> u32 {
+        let request = state.jobs.get(&id).map(|j| &j.spec.request);
+        request.map_or(0, |r| r.licences.iter().filter(|l| l.name == *name).map(|l| l.count).sum())
+    };
+    wanted.iter().all(|(name, count)| {
+        let total = state.licences.get(*name).map_or(0, |l| l.total);
+        let running: u32 = state
+            .index
+            .active
+            .iter()
+            .filter_map(|id| state.jobs.get(id)?.placement.as_ref()?.licences.get(*name))
+            .sum();
+        let starting: u32 = new.iter().filter_map(|n| n.placement.licences.get(*name)).sum();
+        let promised: u32 = plan.promises.iter().map(|p| of(name, p.job)).sum();
+        let reserve = if harmless { 0 } else { promised };
+        running + starting + count + reserve <= total
+    })
+}
+
+/// True where some allowed set of the partition's usable nodes passes `fits`.
+pub(crate) fn some_set<'a>(
+    state: &'a State,
+    job: &Job,
+    partition: &Partition,
+    room_of: impl Fn(NodeId) -> Option<Room<'a>>,
+    fits: impl Fn(&[&Room<'a>]) -> bool,
+) -> bool {
+    let request = &job.spec.request;
+    let rooms: Vec<Room<'a>> = state
+        .partition_nodes(partition)
+        .filter(|n| n.is_usable() && !request.exclude.contains(&n.name))
+        .filter(|n| n.scratch >= request.scratch)
+        .filter_map(|n| room_of(n.id))
+        .collect();
+    let allowed = |set: &[&Room<'a>]| {
+        let count = set.len() as u32;
+        let names: BTreeSet<&String> = set.iter().map(|r| &r.node.name).collect();
+        let features: Vec<_> = set.iter().map(|r| &r.node.features).collect();
+        count > 0
+            && request.nodes.as_ref().is_none_or(|n| n.allows(count))
+            && count >= partition.min_nodes
+            && partition.max_nodes.is_none_or(|most| count <= most)
+            && request.node_list.iter().all(|name| names.contains(name))
+            && request.constraint.as_ref().is_none_or(|c| satisfied(c, &features))
+            && (!request.contiguous || neighbours(state, &names))
+            && fits(set)
+    };
+    if rooms.len() <= NODES_FOR_ALL_SETS {
+        return (1u32..1 << rooms.len()).any(|set| {
+            let chosen: Vec<&Room<'a>> =
+                (0..rooms.len()).filter(|i| set & (1 << i) != 0).map(|i| &rooms[i]).collect();
+            allowed(&chosen)
+        });
+    }
+    let alone: Vec<&Room<'a>> = rooms.iter().filter(|r| lies_alone(job, partition, r)).collect();
+    let least = (request.nodes_min() as usize).max(1);
+    (least..=alone.len().min(least + 64)).any(|count| allowed(&alone[..count]))
+        || alone.iter().any(|r| allowed(&[r]))
+}
+
+/// A quick sieve for large partitions: the node could take a part of the job.
+fn lies_alone(job: &Job, partition: &Partition, room: &Room<'_>) -> bool {
+    let mut part = job.clone();
+    let mut spec = job.spec.as_ref().clone();
+    spec.request.tasks = spec.request.tasks.map(|_| 1);
+    for gpus in &mut spec.request.gpus {
+        if gpus.scope == muster_model::GpuScope::Job {
+            gpus.count = gpus.count.min(1);
+        }
+    }
+    part.spec = std::sync::Arc::new(spec);
+    lies_on(&part, partition, &[room]) == Some(true)
+}

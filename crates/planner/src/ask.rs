@@ -1,0 +1,302 @@
+//! A request made ready to be tried: one component of a job in one partition.
+//!
+//! The rules are those of `muster_model::request`; here they become "so many tasks and so many GPUs
+//! on this node need that much of it".
+
+use crate::alternatives::{Alternative, alternatives};
+use crate::free::{Avail, DeviceMask, NodeView, bit, bits};
+use muster_model::{
+    Exclusive, GpuScope, MemoryRequest, NodeCount, Partition, Request, TimeLimit, Timestamp,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How the tasks of a node are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tasks {
+    /// So many on all nodes together.
+    Total(u32),
+    /// So many on each node.
+    Each(u32),
+    /// So many for each GPU of the node.
+    PerGpu(u32),
+}
+
+/// GPUs of one model (`None` is any).
+pub(crate) type Wanted = (Option<String>, u32);
+
+/// One component in one partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) request: Arc<Request>,
+    pub(crate) partition: Arc<Partition>,
+    pub(crate) uid: u32,
+    /// The limit in this partition, where the partition allows it at all.
+    pub(crate) limit: TimeLimit,
+    pub(crate) time_min: Option<u64>,
+    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) tasks: Tasks,
+    /// GPUs over the whole job.
+    pub(crate) job_gpus: Vec<Wanted>,
+    node_gpus: Vec<Wanted>,
+    task_gpus: Vec<Wanted>,
+    socket_gpus: Vec<Wanted>,
+    pub(crate) alternatives: Vec<Alternative>,
+    pub(crate) licences: BTreeMap<String, u32>,
+}
+
+/// What a node has to give.
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    pub(crate) cpus: u32,
+    pub(crate) memory: u64,
+    pub(crate) gpus: Vec<Wanted>,
+}
+
+impl Ask {
+    pub(crate) fn new(
+        request: &Arc<Request>,
+        partition: &Arc<Partition>,
+        uid: u32,
+        limit: TimeLimit,
+        time_min: Option<u64>,
+        deadline: Option<Timestamp>,
+    ) -> Self {
+        let of = |scope: GpuScope| -> Vec<Wanted> {
+            request
+                .gpus
+                .iter()
+                .filter(|g| g.scope == scope && g.count > 0)
+                .map(|g| (g.model.as_ref().map(|m| m.to_ascii_lowercase()), g.count))
+                .collect()
+        };
+        let mut licences: BTreeMap<String, u32> = BTreeMap::new();
+        for licence in &request.licences {
+            let sum = licences.entry(licence.name.clone()).or_default();
+            *sum = sum.saturating_add(licence.count);
+        }
+        Self {
+            request: Arc::clone(request),
+            partition: Arc::clone(partition),
+            uid,
+            limit,
+            time_min,
+            deadline,
+            tasks: tasks_of(request),
+            job_gpus: of(GpuScope::Job),
+            node_gpus: of(GpuScope::Node),
+            task_gpus: of(GpuScope::Task),
+            socket_gpus: of(GpuScope::Socket),
+            alternatives: alternatives(request.constraint.as_ref()),
+            licences,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Exclusive {
+        self.request.exclusive
+    }
+
+    /// The numbers of nodes allowed by request and partition, as (least, most).
+    ///
+    /// `None` where the two leave no number. A request without a count may use any.
+    pub(crate) fn node_bounds(&self) -> Option<(u32, u32)> {
+        let (least, most) = match &self.request.nodes {
+            None => (1, u32::MAX),
+            Some(count) => (count.least().max(1), count.most()),
+        };
+        let least = least.max(self.partition.min_nodes).max(1);
+        let most = most.min(self.partition.max_nodes.unwrap_or(u32::MAX));
+        let some = match &self.request.nodes {
+            Some(NodeCount::OneOf(set)) => set.range(least..).next().is_some_and(|n| *n <= most),
+            _ => least <= most,
+        };
+        (some && least <= most).then_some((least, most))
+    }
+
+    /// True where more than one node could help: there is more than one task, GPU of a total or
+    /// counted feature.
+    pub(crate) fn can_be_spread(&self) -> bool {
+        matches!(self.tasks, Tasks::Total(total) if total > 1)
+            || (!matches!(self.tasks, Tasks::Total(_))
+                && (self.job_gpus.iter().map(|g| u64::from(g.1)).sum::<u64>() > 1
+                    || self.alternatives.iter().any(|a| !a.counts.is_empty())))
+    }
+
+    /// The GPUs that a job's total spreads over its nodes: the least on each node.
+    pub(crate) fn least_gpus(&self) -> Vec<u32> {
+        // One total puts at least one GPU on each node; of several totals any may be that one.
+        vec![u32::from(self.job_gpus.len() == 1); self.job_gpus.len()]
+    }
+
+    /// GPUs on a node beside those from a total over the job.
+    fn fixed_gpus(&self, view: &NodeView, tasks: u32) -> Vec<Wanted> {
+        let mut wanted = self.node_gpus.clone();
+        wanted.extend(self.task_gpus.iter().map(|(m, n)| (m.clone(), n.saturating_mul(tasks))));
+        wanted.extend(
+            self.socket_gpus.iter().map(|(m, n)| (m.clone(), n.saturating_mul(view.sockets))),
+        );
+        wanted
+    }
+
+    /// How many tasks a node runs where it has so many GPUs of the job's total.
+    pub(crate) fn tasks_with(&self, tasks: u32, share: &[u32]) -> u32 {
+        match self.tasks {
+            Tasks::PerGpu(per_gpu) => {
+                let fixed: u32 = self.node_gpus.iter().map(|g| g.1).sum();
+                per_gpu.saturating_mul(fixed + share.iter().sum::<u32>()).max(1)
+            }
+            Tasks::Total(_) => tasks,
+            Tasks::Each(each) => each,
+        }
+    }
+
+    /// The most tasks that a node may run, by the request's bounds.
+    pub(crate) fn tasks_max(&self, view: &NodeView) -> u32 {
+        let request = &self.request;
+        let mut most = u32::MAX;
+        if let (Tasks::Total(_), Some(per_node)) = (self.tasks, request.tasks_per_node) {
+            most = most.min(per_node.max(1));
+        }
+        if let Some(per_socket) = request.tasks_per_socket {
+            most = most.min(per_socket.saturating_mul(view.sockets));
+        }
+        if let Some(per_core) = request.tasks_per_core {
+            let cores = view.node.cpus.len() / view.node.threads_per_core.max(1);
+            most = most.min(per_core.saturating_mul(cores));
+        }
+        most
+    }
+
+    /// What a node has to give for so many tasks and this share of the job's GPU totals.
+    pub(crate) fn need(&self, view: &NodeView, tasks: u32, share: &[u32]) -> Need {
+        let request = &self.request;
+        let tasks = self.tasks_with(tasks, share);
+        let mut gpus = self.fixed_gpus(view, tasks);
+        gpus.extend(self.job_gpus.iter().zip(share).map(|((m, _), n)| (m.clone(), *n)));
+        gpus.retain(|g| g.1 > 0);
+        let gpu_count = gpus.iter().fold(0u32, |sum, g| sum.saturating_add(g.1));
+        let plain = tasks
+            .saturating_mul(request.cpus_per_task())
+            .max(gpu_count.saturating_mul(request.cpus_per_gpu.unwrap_or(0)))
+            .max(request.cpus_per_node_min.unwrap_or(0))
+            .max(1);
+        let (asked_cpus, fixed_memory) = self.memory_rule(view, plain, gpu_count);
+        let cpus = match request.exclusive {
+            Exclusive::Node => asked_cpus.max(view.base_cpu_count),
+            _ => asked_cpus,
+        };
+        let memory = fixed_memory.unwrap_or_else(|| self.default_memory(view, cpus));
+        Need { cpus, memory, gpus }
+    }
+
+    /// CPUs after the partition's bound on memory a CPU, and memory where it does not follow from
+    /// the CPUs (sbatch manual, `--mem-per-cpu`).
+    fn memory_rule(&self, view: &NodeView, plain: u32, gpus: u32) -> (u32, Option<u64>) {
+        let bound = self.partition.max_memory_per_cpu.map(|m| m.0.max(1));
+        let for_total = |memory: u64| {
+            let cpus = bound.map_or(0, |b| u32::try_from(memory.div_ceil(b)).unwrap_or(u32::MAX));
+            (plain.max(cpus), Some(memory))
+        };
+        match self.request.memory {
+            MemoryRequest::Default => (plain, None),
+            MemoryRequest::PerNode(memory) => for_total(memory.0),
+            MemoryRequest::WholeNode => (plain, Some(view.base_memory)),
+            MemoryRequest::PerGpu(memory) => for_total(memory.0.saturating_mul(u64::from(gpus))),
+            MemoryRequest::PerCpu(memory) => {
+                let factor = bound.map_or(1, |b| memory.0.div_ceil(b).max(1));
+                let factor = u32::try_from(factor).unwrap_or(u32::MAX);
+                let cpus = plain.saturating_mul(factor);
+                // A job alone on its node is charged for all CPUs but gets memory for those asked.
+                (cpus, Some(memory.0.saturating_mul(u64::from(plain))))
+            }
+        }
+    }
+
+    /// The partition's default; without one, the node's memory by its share of the CPUs.
+    fn default_memory(&self, view: &NodeView, cpus: u32) -> u64 {
+        if let Some(per_cpu) = self.partition.default_memory_per_cpu {
+            return per_cpu.0.saturating_mul(u64::from(cpus));
+        }
+        if let Some(per_node) = self.partition.default_memory_per_node {
+            return per_node.0;
+        }
+        let all = u64::from(view.node.cpus.len()).max(1);
+        let share = u128::from(view.base_memory) * u128::from(cpus) / u128::from(all);
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+
+    /// True where this node, with what is free on it, can take so many tasks and GPUs.
+    pub(crate) fn fits(&self, view: &NodeView, avail: &Avail, tasks: u32, share: &[u32]) -> bool {
+        if self.tasks_with(tasks, share) > self.tasks_max(view) {
+            return false;
+        }
+        let need = self.need(view, tasks, share);
+        need.cpus <= avail.cpus
+            && need.memory <= avail.memory
+            && self.gres_fits(avail)
+            && self.choose_devices(view, avail.devices, 0, &need.gpus).is_some()
+    }
+
+    fn gres_fits(&self, avail: &Avail) -> bool {
+        self.request
+            .gres
+            .iter()
+            .all(|(name, count)| avail.gres.get(name).copied().unwrap_or(0) >= *count)
+    }
+
+    /// What the node has for good: name lists and disk, without features and use.
+    pub(crate) fn may_use(&self, view: &NodeView) -> bool {
+        view.usable
+            && view.node.scratch >= self.request.scratch
+            && !self.request.exclude.contains(&view.node.name)
+    }
+
+    /// Devices with enough memory for the job.
+    pub(crate) fn big_enough(&self, view: &NodeView, mask: DeviceMask) -> DeviceMask {
+        let Some(least) = self.request.gpu_memory else { return mask };
+        bits(mask)
+            .filter(|i| view.node.devices.get(*i as usize).is_some_and(|d| d.memory >= least))
+            .fold(0, |m, i| m | bit(i))
+    }
+
+    /// Picks devices out of `free`: those in `first` before others, named models before any model,
+    /// near each other where that is easy. `None` where there are not enough.
+    pub(crate) fn choose_devices(
+        &self,
+        view: &NodeView,
+        free: DeviceMask,
+        first: DeviceMask,
+        wanted: &[Wanted],
+    ) -> Option<DeviceMask> {
+        if wanted.is_empty() {
+            return Some(0);
+        }
+        let mut left = self.big_enough(view, free);
+        let mut chosen = 0;
+        let named = wanted.iter().filter(|w| w.0.is_some());
+        for (model, count) in named.chain(wanted.iter().filter(|w| w.0.is_none())) {
+            let of_model = match model {
+                Some(model) => view.models.iter().find(|m| m.0 == *model).map_or(0, |m| m.1) & left,
+                None => left,
+            };
+            let picked = crate::devices::near(view, of_model, first, *count)?;
+            chosen |= picked;
+            left &= !picked;
+        }
+        Some(chosen)
+    }
+}
+
+/// The first rule that says something (module text of `muster_model::request`).
+fn tasks_of(request: &Request) -> Tasks {
+    if let Some(tasks) = request.tasks {
+        return Tasks::Total(tasks.max(1));
+    }
+    if let Some(per_node) = request.tasks_per_node {
+        return Tasks::Each(per_node.max(1));
+    }
+    match (request.tasks_per_gpu, request.gpus_in_total(1)) {
+        (Some(per_gpu), Some(gpus)) if gpus > 0 && per_gpu > 0 => Tasks::PerGpu(per_gpu),
+        _ => Tasks::Each(1),
+    }
+}

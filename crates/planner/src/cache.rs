@@ -1,0 +1,143 @@
+//! Following the state: only what changed since the last look is taken up.
+
+use crate::queue::{Queue, makes_uid_matter};
+use crate::world::World;
+use muster_model::{Job, JobId, State, Timestamp};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What is derived from the state and kept between rounds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cache {
+    /// The state that the rest mirrors.
+    pub(crate) seen: State,
+    pub(crate) world: World,
+    pub(crate) queue: Queue,
+    /// Unfinished jobs that share their nodes only with their own user.
+    user_exclusive: u32,
+}
+
+impl Cache {
+    pub(crate) fn new(state: &State) -> Self {
+        let mut cache = Self::default();
+        cache.rebuild(state, Timestamp::from_millis(i64::MIN));
+        cache
+    }
+
+    /// True where who asks can decide whether a job fits.
+    pub(crate) fn uid_matters(&self) -> bool {
+        self.user_exclusive > 0
+    }
+
+    /// Brings everything up to this state and instant.
+    pub(crate) fn follow(&mut self, state: &State, now: Timestamp) {
+        if self.must_rebuild(state) || now < self.queue.now {
+            self.rebuild(state, now);
+            return;
+        }
+        self.follow_nodes(state);
+        if self.seen.licences != state.licences {
+            self.world.set_licences(state);
+        }
+        if !self.follow_jobs(state) {
+            self.rebuild(state, now);
+            return;
+        }
+        self.seen = state.clone();
+        let uid_matters = self.uid_matters();
+        self.queue.advance(state, uid_matters, now);
+    }
+
+    fn rebuild(&mut self, state: &State, now: Timestamp) {
+        self.seen = state.clone();
+        self.world = World::new(state);
+        self.queue = Queue { now, ..Queue::default() };
+        let unfinished = state.index.pending.iter().chain(&state.index.active);
+        self.user_exclusive = unfinished
+            .filter_map(|id| state.jobs.get(id))
+            .filter(|job| makes_uid_matter(job))
+            .count() as u32;
+        let uid_matters = self.uid_matters();
+        for job in state.index.pending.iter().filter_map(|id| state.jobs.get(id)) {
+            self.queue.add(state, uid_matters, job);
+        }
+    }
+
+    /// Rare changes on which too much depends: rules, partitions, the set of nodes.
+    fn must_rebuild(&self, state: &State) -> bool {
+        let seen = &self.seen;
+        seen.policy != state.policy
+            || seen.qos != state.qos
+            || seen.partitions != state.partitions
+            || seen.index.node_by_name != state.index.node_by_name
+    }
+
+    fn follow_nodes(&mut self, state: &State) {
+        for item in self.seen.nodes.diff(&state.nodes) {
+            if let imbl::ordmap::DiffItem::Update { new: (_, node), .. } = item {
+                self.world.describe(node);
+            }
+        }
+    }
+
+    /// False where all has to be built anew.
+    fn follow_jobs(&mut self, state: &State) -> bool {
+        let changed = changed_jobs(&self.seen, state);
+        let was_user_exclusive = self.user_exclusive;
+        for id in &changed {
+            let (old, new) = (self.seen.jobs.get(id), state.jobs.get(id));
+            let matters =
+                |job: Option<&Arc<Job>>| u32::from(job.is_some_and(|j| makes_uid_matter(j)));
+            self.user_exclusive += matters(new);
+            self.user_exclusive -= matters(old);
+        }
+        if (was_user_exclusive > 0) != (self.user_exclusive > 0) {
+            return false;
+        }
+        let uid_matters = self.uid_matters();
+        for id in &changed {
+            if let Some(old) = self.seen.jobs.get(id) {
+                self.queue.remove(&self.seen, uid_matters, old);
+                if let (Some(placement), Some(end)) = (&old.placement, old.ends_at_latest()) {
+                    self.world.release(old.id, placement, end);
+                }
+            }
+        }
+        for id in &changed {
+            if let Some(new) = state.jobs.get(id) {
+                self.queue.add(state, uid_matters, new);
+                self.world.hold(new);
+            }
+        }
+        true
+    }
+}
+
+/// The jobs that differ, with the first component where a component differs and the waiting tasks
+/// of arrays whose throttle came or went.
+fn changed_jobs(old: &State, new: &State) -> BTreeSet<JobId> {
+    let mut changed = BTreeSet::new();
+    let mut note = |job: &Arc<Job>| {
+        changed.insert(job.id);
+        changed.extend(job.het.map(|part| part.leader));
+    };
+    for item in old.jobs.diff(&new.jobs) {
+        match item {
+            imbl::ordmap::DiffItem::Add(_, job) | imbl::ordmap::DiffItem::Remove(_, job) => {
+                note(job);
+            }
+            imbl::ordmap::DiffItem::Update { old: (_, before), new: (_, after) } => {
+                note(before);
+                note(after);
+            }
+        }
+    }
+    for item in old.index.arrays.diff(&new.index.arrays) {
+        if let imbl::ordmap::DiffItem::Update { old: (_, before), new: (id, after) } = item
+            && before.throttle.is_some() != after.throttle.is_some()
+        {
+            changed.extend(new.family(*id));
+        }
+    }
+    changed
+}

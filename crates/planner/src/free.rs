@@ -1,0 +1,346 @@
+//! What is free on one node and of one licence: now, later, and beside what was promised.
+
+use muster_model::{CpuSet, Exclusive, JobId, Mib, Node, NodeShare, TimeLimit, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Devices of a node as bits by index. Devices above 127 are not given out.
+pub(crate) type DeviceMask = u128;
+
+/// A job past its latest end still holds what it has; it is taken to end this much after now.
+const OVERDUE_MS: i64 = 1000;
+
+/// A half-open stretch of time, and the instant that counts as the present.
+///
+/// A `to` of [`Timestamp::NEVER`] is without an end and so meets every later start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) now: Timestamp,
+    pub(crate) from: Timestamp,
+    pub(crate) to: Timestamp,
+    /// Judge as if nothing were promised.
+    pub(crate) ignore_promises: bool,
+}
+
+impl Span {
+    /// From `from` for as long as `limit` says.
+    pub(crate) fn of(now: Timestamp, from: Timestamp, limit: TimeLimit) -> Self {
+        Self { now, from, to: from.plus_limit(limit), ignore_promises: false }
+    }
+
+    fn at(self, instant: Timestamp) -> Self {
+        Self { from: instant, to: instant, ..self }
+    }
+
+    pub(crate) fn meets(self, from: Timestamp, to: Timestamp) -> bool {
+        let starts_before_our_end = from < self.to || self.to == Timestamp::NEVER;
+        let ends_after_our_start = self.from < to || to == Timestamp::NEVER;
+        starts_before_our_end && ends_after_our_start
+    }
+
+    /// True where something that ends at `end` at the latest is gone when the span begins.
+    fn outlives(self, end: Timestamp) -> bool {
+        self.from != self.now && effective_end(end, self.now) <= self.from
+    }
+}
+
+/// When a holder is taken to be gone, seen from `now`.
+pub(crate) fn effective_end(end: Timestamp, now: Timestamp) -> Timestamp {
+    end.max(Timestamp::from_millis(now.millis().saturating_add(OVERDUE_MS)))
+}
+
+/// What a running job, or one that this round starts, has on a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Holding {
+    pub(crate) job: JobId,
+    pub(crate) uid: u32,
+    pub(crate) kind: Exclusive,
+    pub(crate) end: Timestamp,
+    pub(crate) cpus: CpuSet,
+    pub(crate) memory: u64,
+    pub(crate) devices: DeviceMask,
+    pub(crate) gres: BTreeMap<String, u64>,
+}
+
+/// What a promise will take of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Reserved {
+    pub(crate) uid: u32,
+    pub(crate) kind: Exclusive,
+    pub(crate) from: Timestamp,
+    pub(crate) to: Timestamp,
+    pub(crate) cpus: u32,
+    pub(crate) memory: u64,
+    pub(crate) devices: DeviceMask,
+    pub(crate) gres: BTreeMap<String, u64>,
+}
+
+/// What a node can give over a whole span.
+#[derive(Clone, Debug)]
+pub(crate) struct Avail {
+    pub(crate) cpus: u32,
+    pub(crate) memory: u64,
+    pub(crate) devices: DeviceMask,
+    pub(crate) gres: BTreeMap<String, u64>,
+}
+
+/// A node with everything on it, and what that leaves.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeView {
+    pub(crate) node: Arc<Node>,
+    pub(crate) usable: bool,
+    pub(crate) base_cpus: CpuSet,
+    pub(crate) base_cpu_count: u32,
+    pub(crate) base_memory: u64,
+    pub(crate) base_devices: DeviceMask,
+    /// Devices by model in lower case.
+    pub(crate) models: Vec<(String, DeviceMask)>,
+    pub(crate) sockets: u32,
+    pub(crate) holdings: Vec<Holding>,
+    pub(crate) reserved: Vec<Reserved>,
+    pub(crate) free_cpus: CpuSet,
+    pub(crate) free_cpu_count: u32,
+    pub(crate) free_memory: u64,
+    pub(crate) free_devices: DeviceMask,
+}
+
+pub(crate) fn bit(index: u32) -> DeviceMask {
+    1u128.checked_shl(index).unwrap_or(0)
+}
+
+/// The devices of a mask, ascending.
+pub(crate) fn bits(mask: DeviceMask) -> impl Iterator<Item = u32> {
+    (0..128u32).take_while(move |i| mask >> i != 0).filter(move |i| mask & bit(*i) != 0)
+}
+
+/// True where two kinds of job may be on one node at once.
+pub(crate) fn tolerate(a: (Exclusive, u32), b: (Exclusive, u32)) -> bool {
+    match (a.0, b.0) {
+        (Exclusive::Node, _) | (_, Exclusive::Node) => false,
+        (Exclusive::User, _) | (_, Exclusive::User) => a.1 == b.1,
+        (Exclusive::No, Exclusive::No) => true,
+    }
+}
+
+impl Holding {
+    pub(crate) fn of(
+        job: JobId,
+        uid: u32,
+        kind: Exclusive,
+        end: Timestamp,
+        share: &NodeShare,
+    ) -> Self {
+        let kind = if share.exclusive { Exclusive::Node } else { kind };
+        Self {
+            job,
+            uid,
+            kind,
+            end,
+            cpus: share.cpus.clone(),
+            memory: share.memory.0,
+            devices: share.devices.iter().fold(0, |mask, d| mask | bit(d.index)),
+            gres: share.gres.clone(),
+        }
+    }
+}
+
+impl NodeView {
+    pub(crate) fn new(node: &Arc<Node>) -> Self {
+        let mut view = Self {
+            node: Arc::clone(node),
+            usable: false,
+            base_cpus: CpuSet::new(),
+            base_cpu_count: 0,
+            base_memory: 0,
+            base_devices: 0,
+            models: Vec::new(),
+            sockets: 1,
+            holdings: Vec::new(),
+            reserved: Vec::new(),
+            free_cpus: CpuSet::new(),
+            free_cpu_count: 0,
+            free_memory: 0,
+            free_devices: 0,
+        };
+        view.describe(node);
+        view
+    }
+
+    /// Takes up a new description; what is on the node stays.
+    pub(crate) fn describe(&mut self, node: &Arc<Node>) {
+        self.node = Arc::clone(node);
+        self.usable = node.is_usable();
+        self.base_cpus = node.cpus.clone();
+        let mut foreign_memory = Mib::ZERO;
+        for foreign in &node.foreign {
+            self.base_cpus.remove_all(&foreign.cpus);
+            if foreign.device.is_none() {
+                foreign_memory = foreign_memory.plus(foreign.memory);
+            }
+        }
+        self.base_cpu_count = self.base_cpus.len();
+        self.base_memory = node.memory.minus_or_zero(foreign_memory).0;
+        self.base_devices = 0;
+        let mut models: BTreeMap<String, DeviceMask> = BTreeMap::new();
+        for device in &node.devices {
+            *models.entry(device.model.to_ascii_lowercase()).or_default() |= bit(device.index);
+            if node.device_is_usable(device.index) {
+                self.base_devices |= bit(device.index);
+            }
+        }
+        self.models = models.into_iter().collect();
+        self.sockets = node.sockets();
+        self.recount();
+    }
+
+    pub(crate) fn hold(&mut self, holding: Holding) {
+        self.holdings.push(holding);
+        self.recount();
+    }
+
+    pub(crate) fn release(&mut self, job: JobId) {
+        if let Some(at) = self.holdings.iter().position(|h| h.job == job) {
+            self.holdings.remove(at);
+            self.recount();
+        }
+    }
+
+    fn recount(&mut self) {
+        let left = self.left(|_| true);
+        self.free_cpus = left.0;
+        self.free_cpu_count = self.free_cpus.len();
+        self.free_memory = left.1;
+        self.free_devices = left.2;
+    }
+
+    /// CPUs, memory and devices beside the holdings that `there` says yes to.
+    fn left(&self, there: impl Fn(&Holding) -> bool) -> (CpuSet, u64, DeviceMask) {
+        let mut cpus = self.base_cpus.clone();
+        let mut memory = self.base_memory;
+        let mut devices = self.base_devices;
+        for held in self.holdings.iter().filter(|h| there(h)) {
+            cpus.remove_all(&held.cpus);
+            memory = memory.saturating_sub(held.memory);
+            devices &= !held.devices;
+        }
+        (cpus, memory, devices)
+    }
+
+    /// True where a job of this kind may be here over the span, as far as exclusivity says.
+    pub(crate) fn admits(&self, span: Span, kind: Exclusive, uid: u32) -> bool {
+        self.holdings
+            .iter()
+            .filter(|h| !span.outlives(h.end))
+            .all(|h| tolerate((kind, uid), (h.kind, h.uid)))
+            && self
+                .promised(span)
+                .filter(|r| span.meets(r.from, r.to))
+                .all(|r| tolerate((kind, uid), (r.kind, r.uid)))
+    }
+
+    /// The promises that the span has to leave whole.
+    fn promised(&self, span: Span) -> impl Iterator<Item = &Reserved> {
+        self.reserved.iter().filter(move |_| !span.ignore_promises)
+    }
+
+    /// What is free over the whole span.
+    pub(crate) fn avail(&self, span: Span) -> Avail {
+        let mut least = self.avail_at(span, span.from);
+        for reserved in self.promised(span) {
+            if reserved.from > span.from && span.meets(reserved.from, reserved.to) {
+                least.narrow(&self.avail_at(span, reserved.from));
+            }
+        }
+        least
+    }
+
+    /// What is free at one instant, beside what is promised for it.
+    fn avail_at(&self, span: Span, at: Timestamp) -> Avail {
+        let point = span.at(at);
+        let mut avail = if at == span.now {
+            Avail {
+                cpus: self.free_cpu_count,
+                memory: self.free_memory,
+                devices: self.free_devices,
+                gres: BTreeMap::new(),
+            }
+        } else {
+            let (cpus, memory, devices) = self.left(|h| !point.outlives(h.end));
+            Avail { cpus: cpus.len(), memory, devices, gres: BTreeMap::new() }
+        };
+        if !self.node.gres.is_empty() {
+            avail.gres.clone_from(&self.node.gres);
+            for held in self.holdings.iter().filter(|h| !point.outlives(h.end)) {
+                take_gres(&mut avail.gres, &held.gres);
+            }
+        }
+        let active = |r: &&Reserved| r.from <= at && (at < r.to || r.to == Timestamp::NEVER);
+        for reserved in self.promised(span).filter(active) {
+            avail.cpus = avail.cpus.saturating_sub(reserved.cpus);
+            avail.memory = avail.memory.saturating_sub(reserved.memory);
+            avail.devices &= !reserved.devices;
+            take_gres(&mut avail.gres, &reserved.gres);
+        }
+        avail
+    }
+
+    /// The latest end of what is here, as far as it is over by `by`; the epoch's start where
+    /// nothing is.
+    pub(crate) fn frees_last(&self, by: Timestamp, now: Timestamp) -> Timestamp {
+        self.holdings
+            .iter()
+            .map(|h| effective_end(h.end, now))
+            .filter(|end| *end <= by)
+            .max()
+            .unwrap_or(Timestamp::from_millis(i64::MIN))
+    }
+}
+
+fn take_gres(free: &mut BTreeMap<String, u64>, taken: &BTreeMap<String, u64>) {
+    for (name, count) in taken {
+        if let Some(left) = free.get_mut(name) {
+            *left = left.saturating_sub(*count);
+        }
+    }
+}
+
+impl Avail {
+    fn narrow(&mut self, other: &Self) {
+        self.cpus = self.cpus.min(other.cpus);
+        self.memory = self.memory.min(other.memory);
+        self.devices &= other.devices;
+        for (name, count) in &mut self.gres {
+            *count = (*count).min(other.gres.get(name).copied().unwrap_or(0));
+        }
+    }
+}
+
+/// A licence over time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    pub(crate) total: u32,
+    pub(crate) holds: Vec<(JobId, Timestamp, u32)>,
+    pub(crate) reserved: Vec<(Timestamp, Timestamp, u32)>,
+}
+
+impl Pool {
+    pub(crate) fn free(&self, span: Span) -> u32 {
+        let mut least = self.free_at(span, span.from);
+        for (from, to, _) in self.reserved.iter().filter(|_| !span.ignore_promises) {
+            if *from > span.from && span.meets(*from, *to) {
+                least = least.min(self.free_at(span, *from));
+            }
+        }
+        least
+    }
+
+    fn free_at(&self, span: Span, at: Timestamp) -> u32 {
+        let point = span.at(at);
+        let held = self.holds.iter().filter(|(_, end, _)| !point.outlives(*end)).map(|h| h.2);
+        let active =
+            |r: &&(Timestamp, Timestamp, u32)| r.0 <= at && (at < r.1 || r.1 == Timestamp::NEVER);
+        let standing = self.reserved.iter().filter(|_| !span.ignore_promises);
+        let reserved = standing.filter(active).map(|r| r.2);
+        held.chain(reserved).fold(self.total, u32::saturating_sub)
+    }
+}

@@ -1,0 +1,316 @@
+//! Which nodes a job takes, all of them or none, and how its tasks and GPUs lie on them.
+
+use crate::ask::{Ask, Tasks};
+use crate::free::Span;
+use crate::select::{Candidate, Target, contiguous_run, select};
+use crate::world::World;
+use muster_model::{NodeCount, Work};
+
+/// Nodes with what each takes, in rank order.
+pub(crate) type Picks = Vec<Pick>;
+
+/// A node and what of the job goes there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    pub(crate) node: usize,
+    pub(crate) tasks: u32,
+    /// The node's part of each GPU total.
+    pub(crate) share: Vec<u32>,
+}
+
+/// Finds nodes for the whole request over the span, trying nodes in the order given.
+///
+/// Numbers of nodes are tried as the request says: as many as possible for a range, as few as
+/// hold the tasks where no number is asked for.
+pub(crate) fn place(
+    world: &World,
+    ask: &Ask,
+    span: Span,
+    order: &[usize],
+    work: &mut Work,
+) -> Option<Picks> {
+    let bounds = ask.node_bounds()?;
+    let forced = world.forced_nodes(ask)?;
+    for alternative in 0..ask.alternatives.len() {
+        let candidates = candidates(world, ask, alternative, span, order, &forced, work);
+        if let Some(picks) = place_among(world, ask, alternative, span, bounds, &candidates) {
+            return Some(picks);
+        }
+    }
+    None
+}
+
+/// As [`place`], with the quick way for jobs that one node can hold.
+///
+/// `skip` counts the nodes at the start of the order that are known not to hold the job alone.
+pub(crate) fn place_with_cursor(
+    world: &World,
+    ask: &Ask,
+    span: Span,
+    order: &[usize],
+    skip: &mut usize,
+    work: &mut Work,
+) -> Option<Picks> {
+    if !world.licences_fit(ask, span) {
+        return None;
+    }
+    let (least, most) = ask.node_bounds()?;
+    let one_is_first = ask.request.nodes.is_none() || most == 1;
+    if !one_is_first || least > 1 || ask.request.node_list.len() > 1 || ask.alternatives.len() > 1 {
+        return place(world, ask, span, order, work);
+    }
+    let members = world.members(&ask.partition.name)?;
+    while let Some(node) = order.get(*skip).copied() {
+        if members.contains(node) {
+            work.fits += 1;
+            if let Some(pick) = alone(world, ask, span, node) {
+                return Some(vec![pick]);
+            }
+        }
+        *skip += 1;
+    }
+    if most > 1 && ask.can_be_spread() { place(world, ask, span, order, work) } else { None }
+}
+
+/// The whole job on one node.
+fn alone(world: &World, ask: &Ask, span: Span, node: usize) -> Option<Pick> {
+    let view = world.view(node);
+    if span.from == span.now && view.free_cpu_count == 0 {
+        return None;
+    }
+    let named = &ask.request.node_list;
+    let alternative = ask.alternatives.first()?;
+    let tasks = match ask.tasks {
+        Tasks::Total(total) => total,
+        Tasks::Each(each) => each,
+        Tasks::PerGpu(_) => 1,
+    };
+    let share: Vec<u32> = ask.job_gpus.iter().map(|g| g.1).collect();
+    let features = &view.node.features;
+    let may = ask.may_use(view)
+        && (named.is_empty() || named.contains(&view.node.name))
+        && alternative.admits(features)
+        && alternative.counts.iter().all(|(part, n)| *n <= 1 && part.holds_on(features))
+        && view.admits(span, ask.kind(), ask.uid);
+    (may && ask.fits(view, &view.avail(span), tasks, &share)).then(|| {
+        let tasks = ask.tasks_with(tasks, &share);
+        Pick { node, tasks, share }
+    })
+}
+
+/// The nodes that could take a part of the job, each with the most that it could take.
+fn candidates(
+    world: &World,
+    ask: &Ask,
+    alternative: usize,
+    span: Span,
+    order: &[usize],
+    forced: &[usize],
+    work: &mut Work,
+) -> Vec<Candidate> {
+    let members = world.members(&ask.partition.name);
+    let mut found = Vec::new();
+    for (rank, node) in order.iter().copied().enumerate() {
+        if !members.is_some_and(|m| m.contains(node)) {
+            continue;
+        }
+        work.fits += 1;
+        if let Some((tasks, share)) = capacity(world, ask, alternative, span, node) {
+            let mut amounts = Vec::with_capacity(1 + share.len());
+            if matches!(ask.tasks, Tasks::Total(_)) {
+                amounts.push(tasks);
+            }
+            amounts.extend(&share);
+            let features = &world.view(node).node.features;
+            amounts.extend(
+                ask.alternatives[alternative]
+                    .counts
+                    .iter()
+                    .map(|(part, _)| u32::from(part.holds_on(features))),
+            );
+            found.push(Candidate { node, rank, forced: forced.contains(&node), amounts });
+        }
+    }
+    found
+}
+
+/// The most tasks, and the most of each GPU total, that a node could take of the job.
+///
+/// Tasks and GPUs bound each other only through maxima (see `Ask::need`), so the two are found
+/// apart. `None` where not even the least fits.
+pub(crate) fn capacity(
+    world: &World,
+    ask: &Ask,
+    alternative: usize,
+    span: Span,
+    node: usize,
+) -> Option<(u32, Vec<u32>)> {
+    let view = world.view(node);
+    // The cheap questions first: most nodes of a busy cluster end here.
+    if span.from == span.now && view.free_cpu_count == 0 {
+        return None;
+    }
+    if !ask.may_use(view) || !ask.alternatives.get(alternative)?.admits(&view.node.features) {
+        return None;
+    }
+    if !view.admits(span, ask.kind(), ask.uid) {
+        return None;
+    }
+    let avail = view.avail(span);
+    let least = ask.least_gpus();
+    if !ask.fits(view, &avail, 1, &least) {
+        // Of several totals, a node may need some GPU of any of them to be worth anything.
+        return None;
+    }
+    let tasks = match ask.tasks {
+        Tasks::Total(total) => {
+            let bound = total.min(ask.tasks_max(view)).min(avail.cpus.max(1));
+            most(1, bound, |t| ask.fits(view, &avail, t, &least))
+        }
+        Tasks::Each(each) => each,
+        Tasks::PerGpu(_) => 1,
+    };
+    let mut share = least.clone();
+    for (i, (_, count)) in ask.job_gpus.iter().enumerate() {
+        let bound = (*count).min(avail.devices.count_ones());
+        share[i] = most(least[i], bound, |g| {
+            let mut tried = least.clone();
+            tried[i] = g;
+            ask.fits(view, &avail, 1, &tried)
+        });
+    }
+    (ask.job_gpus.is_empty() || share.iter().any(|g| *g > 0)).then_some((tasks, share))
+}
+
+/// The largest `n` from `low` to `high` that passes, where `low` does and passing is monotone.
+fn most(low: u32, high: u32, passes: impl Fn(u32) -> bool) -> u32 {
+    if high <= low || passes(high) {
+        return high.max(low);
+    }
+    let (mut good, mut bad) = (low, high);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if passes(middle) { good = middle } else { bad = middle }
+    }
+    good
+}
+
+fn place_among(
+    world: &World,
+    ask: &Ask,
+    alternative: usize,
+    span: Span,
+    bounds: (u32, u32),
+    candidates: &[Candidate],
+) -> Option<Picks> {
+    let targets = targets(ask, alternative);
+    let forced = candidates.iter().filter(|c| c.forced).count();
+    if forced < ask.request.node_list.len() {
+        return None;
+    }
+    // Each node has a task and a GPU of a total, so there are no more nodes than those.
+    let mut most = bounds.1.min(candidates.len() as u32);
+    if let Tasks::Total(total) = ask.tasks {
+        most = most.min(total);
+    }
+    if !ask.job_gpus.is_empty() {
+        most = most.min(ask.job_gpus.iter().fold(0, |sum, g| sum.saturating_add(g.1)));
+    }
+    let least = bounds.0.max(forced as u32);
+    let try_count = |count: u32| -> Option<Picks> {
+        let chosen = if ask.request.contiguous {
+            contiguous_run(world, candidates, count as usize, &targets)
+        } else {
+            select(candidates, count as usize, &targets)
+        }?;
+        spread(world, ask, span, chosen)
+    };
+    match &ask.request.nodes {
+        None => (least..=most).find_map(try_count),
+        Some(NodeCount::OneOf(set)) if least <= most => {
+            set.range(least..=most).rev().copied().find_map(try_count)
+        }
+        Some(_) => (least..=most).rev().find_map(try_count),
+    }
+}
+
+/// What the chosen nodes have to reach together, in the order of [`Candidate::amounts`].
+fn targets(ask: &Ask, alternative: usize) -> Vec<Target> {
+    let mut targets = Vec::new();
+    if let Tasks::Total(total) = ask.tasks {
+        targets.push(u64::from(total));
+    }
+    targets.extend(ask.job_gpus.iter().map(|g| u64::from(g.1)));
+    targets.extend(ask.alternatives[alternative].counts.iter().map(|c| u64::from(c.1)));
+    targets
+}
+
+/// Lays tasks and GPU totals over the nodes, as evenly as their room allows, in rank order.
+fn spread(world: &World, ask: &Ask, span: Span, mut chosen: Vec<&Candidate>) -> Option<Picks> {
+    chosen.sort_by_key(|c| c.node);
+    let mut next = 0;
+    let mut tasks = vec![1; chosen.len()];
+    if let Tasks::Total(total) = ask.tasks {
+        let room: Vec<u32> = chosen.iter().map(|c| c.amounts[0]).collect();
+        tasks = evenly(total, 1, &room)?;
+        next = 1;
+    }
+    let mut shares = vec![Vec::new(); chosen.len()];
+    let least = ask.least_gpus();
+    for (i, (_, count)) in ask.job_gpus.iter().enumerate() {
+        let room: Vec<u32> = chosen.iter().map(|c| c.amounts[next + i]).collect();
+        for (share, part) in shares.iter_mut().zip(evenly(*count, least[i], &room)?) {
+            share.push(part);
+        }
+    }
+    let mut picks = Vec::with_capacity(chosen.len());
+    for ((candidate, tasks), share) in chosen.iter().zip(tasks).zip(shares) {
+        let view = world.view(candidate.node);
+        let tasks = ask.tasks_with(tasks, &share);
+        if !ask.fits(view, &view.avail(span), tasks, &share) {
+            return None;
+        }
+        picks.push(Pick { node: candidate.node, tasks, share });
+    }
+    Some(picks)
+}
+
+/// Splits `total` over places with so much room: `least` for each, the rest level by level.
+fn evenly(total: u32, least: u32, room: &[u32]) -> Option<Vec<u32>> {
+    let mut parts = vec![least; room.len()];
+    let given = least.checked_mul(room.len() as u32)?;
+    let mut left = total.checked_sub(given)?;
+    while left > 0 {
+        let open: Vec<usize> = (0..room.len()).filter(|i| parts[*i] < room[*i]).collect();
+        if open.is_empty() {
+            return None;
+        }
+        let level = (left / open.len() as u32).max(1);
+        for i in open {
+            let part = level.min(room[i] - parts[i]).min(left);
+            parts[i] += part;
+            left -= part;
+        }
+    }
+    Some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_spread_evenly_and_the_first_nodes_take_the_rest() {
+        assert_eq!(evenly(7, 1, &[9, 9, 9, 9]), Some(vec![2, 2, 2, 1]));
+        assert_eq!(evenly(7, 1, &[1, 9, 9]), Some(vec![1, 3, 3]));
+        assert_eq!(evenly(7, 1, &[2, 2, 2]), None);
+        assert_eq!(evenly(1, 1, &[2, 2]), None);
+    }
+
+    #[test]
+    fn the_largest_that_passes_is_found() {
+        for limit in 1..20 {
+            assert_eq!(most(1, 19, |n| n <= limit), limit);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Waiting jobs, by shape: what one of a shape is answered holds for all of it.
+
+use crate::ask::Ask;
+use crate::order::{OrderKey, order_key};
+use muster_model::{Exclusive, Job, JobId, Request, Seconds, State, TimeLimit, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Everything about one component that decides where and when it can start.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PartKey {
+    request: Arc<Request>,
+    partitions: Vec<String>,
+    limit: Option<Seconds>,
+    time_min: Option<Seconds>,
+    deadline: Option<Timestamp>,
+    /// Set where it matters who asks: beside jobs that share only with their own user.
+    uid: Option<u32>,
+    /// Set where a partition admits only some accounts.
+    account: Option<String>,
+}
+
+/// What makes two queue entries equal for a round.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ShapeKey {
+    parts: Vec<PartKey>,
+    /// The array, where it is throttled: its tasks share a bound that others do not.
+    array: Option<JobId>,
+}
+
+/// The waiting jobs of one shape that are free to start, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) array: Option<JobId>,
+    pub(crate) waiting: BTreeSet<OrderKey>,
+    /// For each component, the ways to ask for it: one for each partition that could start it.
+    pub(crate) asks: Arc<Vec<Vec<Ask>>>,
+}
+
+/// All waiting jobs: those free to start by shape, those that will be free by time, and those that
+/// may have to be rejected.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) shapes: Vec<Option<Shape>>,
+    pub(crate) unused: Vec<usize>,
+    pub(crate) by_key: BTreeMap<Arc<ShapeKey>, usize>,
+    pub(crate) later: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) hopeless: BTreeSet<JobId>,
+    /// The last instant at which a job can start and still meet its deadline.
+    pub(crate) deadlines: BTreeSet<(Timestamp, JobId)>,
+    /// Jobs free to start at this instant are in their shape's set.
+    pub(crate) now: Timestamp,
+}
+
+/// The jobs that start together with this one: itself, or all components where it is the first.
+///
+/// `None` for a later component, or where a component is missing.
+pub(crate) fn group<'a>(state: &'a State, job: &'a Arc<Job>) -> Option<Vec<&'a Arc<Job>>> {
+    match job.het {
+        None => Some(vec![job]),
+        Some(part) if part.offset > 0 => None,
+        Some(part) => (0..part.size)
+            .map(|offset| state.jobs.get(&JobId(part.leader.0.saturating_add(offset))))
+            .collect(),
+    }
+}
+
+/// From when on all jobs of a group are free to start; `None` while one is not.
+pub(crate) fn group_eligible(group: &[&Arc<Job>]) -> Option<Timestamp> {
+    group
+        .iter()
+        .map(|job| if job.is_pending() { job.eligible } else { None })
+        .try_fold(Timestamp::from_millis(i64::MIN), |last, at| Some(last.max(at?)))
+}
+
+/// True where a job's dependency can never be met and the rules say to end it for that.
+fn is_hopeless(state: &State, job: &Job) -> bool {
+    job.dependency_is_hopeless()
+        && job.spec.kill_on_invalid_dependency.unwrap_or(state.policy.kill_invalid_dependency)
+}
+
+/// The last instant at which a job can start and still end by its deadline.
+pub(crate) fn latest_start(job: &Job) -> Option<Timestamp> {
+    let deadline = job.spec.deadline?;
+    let shortest = job.spec.time_min.or(job.time_limit.seconds()).unwrap_or(Seconds(1));
+    let ms = i64::try_from(shortest.0.saturating_mul(1000)).unwrap_or(i64::MAX);
+    Some(Timestamp::from_millis(deadline.millis().saturating_sub(ms)))
+}
+
+impl Queue {
+    /// Takes up a waiting job. A component's group is taken up with its first component.
+    pub(crate) fn add(&mut self, state: &State, uid_matters: bool, job: &Arc<Job>) {
+        if !job.is_pending() {
+            return;
+        }
+        if is_hopeless(state, job) {
+            self.hopeless.insert(job.id);
+        }
+        if let Some(at) = latest_start(job) {
+            self.deadlines.insert((at, job.id));
+        }
+        let Some(group) = group(state, job) else { return };
+        let Some(eligible) = group_eligible(&group) else { return };
+        if eligible > self.now {
+            self.later.insert((eligible, job.id));
+            return;
+        }
+        let key = shape_key(state, uid_matters, &group);
+        let at = self.shape_of(state, key, &group);
+        if let Some(shape) = self.shapes.get_mut(at).and_then(Option::as_mut) {
+            shape.waiting.insert(order_key(state, job));
+        }
+    }
+
+    /// Takes a job out again, with the state as it was when it was taken up.
+    pub(crate) fn remove(&mut self, state: &State, uid_matters: bool, job: &Arc<Job>) {
+        if !job.is_pending() {
+            return;
+        }
+        self.hopeless.remove(&job.id);
+        if let Some(at) = latest_start(job) {
+            self.deadlines.remove(&(at, job.id));
+        }
+        let Some(group) = group(state, job) else { return };
+        let Some(eligible) = group_eligible(&group) else { return };
+        if eligible > self.now {
+            self.later.remove(&(eligible, job.id));
+            return;
+        }
+        let key = shape_key(state, uid_matters, &group);
+        let Some(at) = self.by_key.get(&key).copied() else { return };
+        let Some(shape) = self.shapes.get_mut(at).and_then(Option::as_mut) else { return };
+        shape.waiting.remove(&order_key(state, job));
+        if shape.waiting.is_empty() {
+            self.shapes[at] = None;
+            self.unused.push(at);
+            self.by_key.remove(&key);
+        }
+    }
+
+    /// Lets the jobs whose time has come into their shapes.
+    pub(crate) fn advance(&mut self, state: &State, uid_matters: bool, now: Timestamp) {
+        self.now = now;
+        while let Some((at, id)) = self.later.first().copied().filter(|(at, _)| *at <= now) {
+            self.later.remove(&(at, id));
+            if let Some(job) = state.jobs.get(&id) {
+                self.add(state, uid_matters, job);
+            }
+        }
+    }
+
+    fn shape_of(&mut self, state: &State, key: ShapeKey, group: &[&Arc<Job>]) -> usize {
+        if let Some(at) = self.by_key.get(&key) {
+            return *at;
+        }
+        let key = Arc::new(key);
+        let shape = Shape {
+            array: key.array,
+            waiting: BTreeSet::new(),
+            asks: Arc::new(group.iter().map(|job| asks(state, job)).collect()),
+        };
+        let at = match self.unused.pop() {
+            Some(at) => {
+                self.shapes[at] = Some(shape);
+                at
+            }
+            None => {
+                self.shapes.push(Some(shape));
+                self.shapes.len() - 1
+            }
+        };
+        self.by_key.insert(key, at);
+        at
+    }
+}
+
+fn shape_key(state: &State, uid_matters: bool, group: &[&Arc<Job>]) -> ShapeKey {
+    let throttled = |job: &Arc<Job>| {
+        job.array
+            .map(|task| task.array)
+            .filter(|id| state.index.arrays.get(id).is_some_and(|a| a.throttle.is_some()))
+    };
+    ShapeKey {
+        parts: group.iter().map(|job| part_key(state, uid_matters, job)).collect(),
+        array: group.first().and_then(|job| throttled(job)),
+    }
+}
+
+fn part_key(state: &State, uid_matters: bool, job: &Arc<Job>) -> PartKey {
+    let spec = &job.spec;
+    let picky = spec
+        .partitions
+        .iter()
+        .filter_map(|name| state.partitions.get(name))
+        .any(|p| !p.allow_accounts.is_empty());
+    PartKey {
+        request: Arc::new(spec.request.clone()),
+        partitions: spec.partitions.clone(),
+        limit: job.time_limit.seconds(),
+        time_min: spec.time_min,
+        deadline: spec.deadline,
+        uid: uid_matters.then_some(spec.owner.uid),
+        account: picky.then(|| spec.account.clone()),
+    }
+}
+
+/// True where who asks can decide: some unfinished job shares its nodes only with its own user.
+pub(crate) fn makes_uid_matter(job: &Job) -> bool {
+    !job.state.is_over() && job.spec.request.exclusive == Exclusive::User
+}
+
+/// The limit a job has in a partition; `None` where it asks for more than the partition gives.
+///
+/// Cut down to the partition's limit only where the job's `time_min` allows that.
+pub(crate) fn limit_in(
+    partition: &muster_model::Partition,
+    limit: TimeLimit,
+    time_min: Option<Seconds>,
+) -> Option<TimeLimit> {
+    let TimeLimit::Of(most) = partition.max_time else { return Some(limit) };
+    match limit {
+        TimeLimit::Of(asked) if asked <= most => Some(limit),
+        _ if time_min.is_some_and(|least| least <= most) => Some(TimeLimit::Of(most)),
+        _ => None,
+    }
+}
+
+/// The ways to ask for one component: each partition that starts jobs and allows this one.
+pub(crate) fn asks(state: &State, job: &Job) -> Vec<Ask> {
+    let spec = &job.spec;
+    let request = Arc::new(spec.request.clone());
+    if request.reservation.is_some() {
+        // Reservations are not there yet, so none that is named can be.
+        return Vec::new();
+    }
+    spec.partitions
+        .iter()
+        .filter_map(|name| state.partitions.get(name))
+        .filter(|p| p.state.starts_jobs())
+        .filter(|p| p.allow_accounts.is_empty() || p.allow_accounts.contains(&spec.account))
+        .filter_map(|partition| {
+            let limit = limit_in(partition, job.time_limit, spec.time_min)?;
+            let time_min = spec.time_min.map(|s| s.0);
+            let uid = spec.owner.uid;
+            Some(Ask::new(&request, partition, uid, limit, time_min, spec.deadline))
+        })
+        .filter(|ask| ask.node_bounds().is_some())
+        .collect()
+}

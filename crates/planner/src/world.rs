@@ -1,0 +1,314 @@
+//! All nodes and licences with what is on them, kept up as jobs come and go.
+
+use crate::ask::Ask;
+use crate::free::{Holding, NodeView, Pool, Reserved, Span, bit, bits, effective_end};
+use crate::gang::Picks;
+use muster_model::{
+    DeviceGrant, DeviceMilli, Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State,
+    Timestamp,
+};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The nodes of a partition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Members {
+    list: Vec<usize>,
+    words: Vec<u64>,
+}
+
+/// Nodes by dense index (ascending node id), partitions' members, licences and the ends to come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    views: Vec<NodeView>,
+    slots: BTreeMap<NodeId, usize>,
+    names: BTreeMap<String, usize>,
+    by_name: Vec<usize>,
+    members: BTreeMap<String, Members>,
+    pools: BTreeMap<String, Pool>,
+    ends: BTreeSet<(Timestamp, JobId)>,
+    reserved_ends: Vec<Timestamp>,
+}
+
+impl Members {
+    pub(crate) fn contains(&self, node: usize) -> bool {
+        self.words.get(node / 64).is_some_and(|w| w & (1 << (node % 64)) != 0)
+    }
+
+    pub(crate) fn list(&self) -> &[usize] {
+        &self.list
+    }
+
+    fn insert(&mut self, node: usize) {
+        if self.words.len() <= node / 64 {
+            self.words.resize(node / 64 + 1, 0);
+        }
+        self.words[node / 64] |= 1 << (node % 64);
+        self.list.push(node);
+    }
+}
+
+impl World {
+    pub(crate) fn new(state: &State) -> Self {
+        let mut world = Self::default();
+        for (at, node) in state.nodes.values().enumerate() {
+            world.slots.insert(node.id, at);
+            world.names.insert(node.name.clone(), at);
+            world.views.push(NodeView::new(node));
+        }
+        world.by_name = (0..world.views.len()).collect();
+        world.by_name.sort_by_cached_key(|at| natural(&world.views[*at].node.name));
+        for partition in state.partitions.values() {
+            let mut members = Members::default();
+            let slots: BTreeSet<usize> =
+                partition.nodes.iter().filter_map(|name| world.names.get(name).copied()).collect();
+            slots.into_iter().for_each(|at| members.insert(at));
+            world.members.insert(partition.name.clone(), members);
+        }
+        world.set_licences(state);
+        for id in &state.index.active {
+            if let Some(job) = state.jobs.get(id) {
+                world.hold(job);
+            }
+        }
+        world
+    }
+
+    pub(crate) fn set_licences(&mut self, state: &State) {
+        for pool in self.pools.values_mut() {
+            pool.total = 0;
+        }
+        for licence in state.licences.values() {
+            self.pools.entry(licence.name.clone()).or_default().total = licence.total;
+        }
+    }
+
+    pub(crate) fn describe(&mut self, node: &Arc<muster_model::Node>) {
+        if let Some(at) = self.slots.get(&node.id) {
+            self.views[*at].describe(node);
+        }
+    }
+
+    /// Takes up a job that has resources.
+    pub(crate) fn hold(&mut self, job: &Job) {
+        let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) else { return };
+        self.occupy(job, placement, end);
+    }
+
+    /// Takes up a placement, of a running job or of one that this round starts.
+    pub(crate) fn occupy(&mut self, job: &Job, placement: &Placement, end: Timestamp) {
+        let kind = job.spec.request.exclusive;
+        for share in &placement.nodes {
+            if let Some(at) = self.slots.get(&share.node) {
+                let holding = Holding::of(job.id, job.spec.owner.uid, kind, end, share);
+                self.views[*at].hold(holding);
+            }
+        }
+        for (name, count) in &placement.licences {
+            self.pools.entry(name.clone()).or_default().holds.push((job.id, end, *count));
+        }
+        self.ends.insert((end, job.id));
+    }
+
+    /// Lets go of what a job had.
+    pub(crate) fn release(&mut self, job: JobId, placement: &Placement, end: Timestamp) {
+        for share in &placement.nodes {
+            if let Some(at) = self.slots.get(&share.node) {
+                self.views[*at].release(job);
+            }
+        }
+        for name in placement.licences.keys() {
+            if let Some(pool) = self.pools.get_mut(name) {
+                pool.holds.retain(|h| h.0 != job);
+            }
+        }
+        self.ends.remove(&(end, job));
+    }
+
+    pub(crate) fn view(&self, node: usize) -> &NodeView {
+        &self.views[node]
+    }
+
+    pub(crate) fn views(&self) -> &[NodeView] {
+        &self.views
+    }
+
+    pub(crate) fn members(&self, partition: &str) -> Option<&Members> {
+        self.members.get(partition)
+    }
+
+    pub(crate) fn by_name(&self) -> &[usize] {
+        &self.by_name
+    }
+
+    pub(crate) fn node_named(&self, name: &str) -> Option<usize> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn pool(&self, name: &str) -> Option<&Pool> {
+        self.pools.get(name)
+    }
+
+    /// The nodes that the request names; `None` where one is not there.
+    pub(crate) fn forced_nodes(&self, ask: &Ask) -> Option<Vec<usize>> {
+        ask.request.node_list.iter().map(|name| self.node_named(name)).collect()
+    }
+
+    pub(crate) fn licences_fit(&self, ask: &Ask, span: Span) -> bool {
+        ask.licences
+            .iter()
+            .all(|(name, count)| self.pools.get(name).map_or(0, |p| p.free(span)) >= *count)
+    }
+
+    /// The instants after `now` at which something is freed, ascending, each once.
+    ///
+    /// The last is [`Timestamp::NEVER`]: when everything is over.
+    pub(crate) fn release_times(&self, now: Timestamp) -> Vec<Timestamp> {
+        let mut times: Vec<Timestamp> =
+            self.ends.iter().map(|(end, _)| effective_end(*end, now)).collect();
+        times.extend(&self.reserved_ends);
+        times.retain(|t| *t > now);
+        times.push(Timestamp::NEVER);
+        times.sort_unstable();
+        times.dedup();
+        times
+    }
+
+    /// Nodes in the order in which they are tried: light ones first, then the fullest (or the
+    /// emptiest), by GPUs before CPUs, so that work without GPUs stays off the GPU nodes.
+    pub(crate) fn order_now(&self, choice: NodeChoice) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.views.len()).collect();
+        order.sort_by_cached_key(|at| self.preference(*at, choice));
+        order
+    }
+
+    pub(crate) fn preference(&self, at: usize, choice: NodeChoice) -> (u32, u32, u32, usize) {
+        let view = &self.views[at];
+        let (gpus, cpus) = (view.free_devices.count_ones(), view.free_cpu_count);
+        match choice {
+            NodeChoice::Pack => (view.node.weight, gpus, cpus, at),
+            NodeChoice::Spread => (view.node.weight, u32::MAX - gpus, u32::MAX - cpus, at),
+        }
+    }
+
+    /// Nodes in the order in which a promise takes them: those that are freed last first, so that
+    /// what is free now stays free for others.
+    pub(crate) fn order_later(&self, by: Timestamp, now: Timestamp) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.views.len()).collect();
+        order.sort_by_cached_key(|at| (Reverse(self.views[*at].frees_last(by, now)), *at));
+        order
+    }
+
+    /// Puts a promise on the nodes and licences.
+    pub(crate) fn reserve(&mut self, ask: &Ask, picks: &Picks, span: Span) {
+        for pick in picks {
+            let view = &self.views[pick.node];
+            let avail = view.avail(span);
+            let need = ask.need(view, pick.tasks, &pick.share);
+            // Devices that are busy now before those that others could use until then.
+            let busy_now = !view.free_devices;
+            let devices =
+                ask.choose_devices(view, avail.devices, busy_now, &need.gpus).unwrap_or_default();
+            self.views[pick.node].reserved.push(Reserved {
+                uid: ask.uid,
+                kind: ask.kind(),
+                from: span.from,
+                to: span.to,
+                cpus: need.cpus,
+                memory: need.memory,
+                devices,
+                gres: ask.request.gres.clone(),
+            });
+        }
+        for (name, count) in &ask.licences {
+            let pool = self.pools.entry(name.clone()).or_default();
+            pool.reserved.push((span.from, span.to, *count));
+        }
+        self.reserved_ends.push(span.to);
+    }
+
+    /// Takes back the last promise put on with these picks.
+    pub(crate) fn unreserve(&mut self, ask: &Ask, picks: &Picks) {
+        for pick in picks {
+            self.views[pick.node].reserved.pop();
+        }
+        for name in ask.licences.keys() {
+            if let Some(pool) = self.pools.get_mut(name) {
+                pool.reserved.pop();
+            }
+        }
+        self.reserved_ends.pop();
+    }
+
+    /// The exact resources of picks that fit now.
+    pub(crate) fn materialise(&self, ask: &Ask, picks: &Picks, span: Span) -> Option<Placement> {
+        let mut nodes = Vec::with_capacity(picks.len());
+        for pick in picks {
+            let view = &self.views[pick.node];
+            let avail = view.avail(span);
+            let need = ask.need(view, pick.tasks, &pick.share);
+            let mask = ask.choose_devices(view, avail.devices, 0, &need.gpus)?;
+            let devices = bits(mask)
+                .map(|index| DeviceGrant {
+                    index,
+                    share: DeviceMilli::WHOLE,
+                    memory: view.node.devices.get(index as usize).map_or(Mib::ZERO, |d| d.memory),
+                })
+                .collect();
+            nodes.push(NodeShare {
+                node: view.node.id,
+                tasks: pick.tasks,
+                cpus: crate::devices::cpus(view, mask, need.cpus)?,
+                memory: Mib(need.memory),
+                devices,
+                gres: ask.request.gres.clone(),
+                exclusive: ask.kind() == muster_model::Exclusive::Node,
+            });
+        }
+        Some(Placement {
+            partition: ask.partition.name.clone(),
+            nodes,
+            licences: ask.licences.clone(),
+        })
+    }
+
+    /// The devices that are free on a node now, for reasons.
+    pub(crate) fn device_is_free(&self, node: usize, index: u32) -> bool {
+        self.views[node].free_devices & bit(index) != 0
+    }
+}
+
+/// A key that sorts `n2` before `n10`: digits by value, everything else by character.
+pub(crate) fn natural(name: &str) -> (Vec<(String, u64)>, String) {
+    let mut pieces = Vec::new();
+    let mut text = String::new();
+    let mut number: Option<u64> = None;
+    for c in name.chars() {
+        match (c.to_digit(10), number) {
+            (Some(d), so_far) => {
+                number = Some(so_far.unwrap_or(0).saturating_mul(10).saturating_add(u64::from(d)));
+            }
+            (None, Some(n)) => {
+                pieces.push((std::mem::take(&mut text), n));
+                number = None;
+                text.push(c);
+            }
+            (None, None) => text.push(c),
+        }
+    }
+    pieces.push((text, number.unwrap_or(0)));
+    (pieces, name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::natural;
+
+    #[test]
+    fn names_sort_as_people_count() {
+        let mut names = ["n10", "n2", "n1", "rack2n1", "rack1n12", "login"];
+        names.sort_by_key(|n| natural(n));
+        assert_eq!(names, ["login", "n1", "n2", "n10", "rack1n12", "rack2n1"]);
+    }
+}

@@ -1,0 +1,1 @@
+//! Generators of small clusters and jobs.
