@@ -13,13 +13,18 @@ mod getopt;
 mod ident;
 mod out;
 mod sacct;
+mod sbatch;
+mod scancel;
+mod scontrol;
+mod sinfo;
 mod squeue;
+mod submit;
 
 use fail::{Failure, Outcome};
 use getopt::{Opt, Takes};
 
 /// The commands there are.
-pub const NAMES: &[&str] = &["sacct", "squeue"];
+pub const NAMES: &[&str] = &["sacct", "sbatch", "scancel", "scontrol", "sinfo", "squeue"];
 
 /// The release of Slurm whose texts these are.
 pub(crate) const VERSION: (u32, u32, u32) = (22, 5, 8);
@@ -28,6 +33,10 @@ pub(crate) const VERSION: (u32, u32, u32) = (22, 5, 8);
 pub fn run(name: &str, args: &[String]) -> i32 {
     let outcome = match name {
         "sacct" => sacct::run(args),
+        "sbatch" => sbatch::run(args),
+        "scancel" => scancel::run(args),
+        "scontrol" => scontrol::run(args),
+        "sinfo" => sinfo::run(args),
         "squeue" => squeue::run(args),
         _ => Err(Failure::says(format!("{name}: error: not a Slurm command that muster has"))),
     };

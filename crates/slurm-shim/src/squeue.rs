@@ -1,6 +1,6 @@
 //! `squeue`: the queue as a table (squeue manual).
 
-mod fields;
+pub(crate) mod fields;
 pub(crate) mod json;
 mod steps;
 
