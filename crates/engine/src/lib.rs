@@ -23,6 +23,11 @@
 //!    [`EndCause::LaunchFailed`](muster_model::EndCause) and a sentence, not as an error that is
 //!    tried again for ever.
 
+pub mod contract;
+pub mod scripted;
+
+pub use scripted::{Pace, ScriptedEngine};
+
 use muster_model::{
     EngineName, ExitReport, ForeignUse, Job, JobId, Node, Payload, Seconds, SignalScope,
     StepRecord, TimeLimit, Timestamp,
