@@ -103,16 +103,16 @@ impl StoreError {
     /// The stable code.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Locked { .. } => "STORE_LOCKED",
-            Self::NewerSchema { .. } => "STORE_NEWER_SCHEMA",
-            Self::Damaged { .. } => "STORE_DAMAGED",
-            Self::Unfit { .. } => "STORE_UNFIT_EVENT",
-            Self::Gap { .. } => "STORE_GAP",
-            Self::Full { .. } => "STORE_FULL",
-            Self::ReadOnly { .. } => "STORE_READ_ONLY",
-            Self::Exists { .. } => "STORE_EXISTS",
-            Self::Io { .. } => "STORE_IO",
-            Self::Database { .. } => "STORE_DATABASE",
+            Self::Locked { .. } => "E_STORE_LOCKED",
+            Self::NewerSchema { .. } => "E_STORE_NEWER_SCHEMA",
+            Self::Damaged { .. } => "E_STORE_DAMAGED",
+            Self::Unfit { .. } => "E_STORE_UNFIT_EVENT",
+            Self::Gap { .. } => "E_STORE_GAP",
+            Self::Full { .. } => "E_STORE_FULL",
+            Self::ReadOnly { .. } => "E_STORE_READ_ONLY",
+            Self::Exists { .. } => "E_STORE_EXISTS",
+            Self::Io { .. } => "E_STORE_IO",
+            Self::Database { .. } => "E_STORE_DATABASE",
         }
     }
 }

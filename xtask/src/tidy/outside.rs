@@ -11,7 +11,8 @@ pub(super) const PURE: &[&str] = &["model", "planner", "plan-check", "slurm-synt
 /// read no clock, no file and no network, and iterate nothing in hash order.
 const PURE_MAY_NAME: &[(&str, &[&str])] = &[
     ("model", &["serde", "serde_json", "thiserror", "imbl"]),
-    ("planner", &[]),
+    // imbl: persistent maps whose order is that of their keys (OrdMap only).
+    ("planner", &["imbl"]),
     ("plan-check", &[]),
     // jiff for calendar arithmetic only; its clock is barred by the crate's clippy.toml.
     ("slurm-syntax", &["jiff", "shell-words", "strsim", "thiserror", "serde"]),
@@ -56,7 +57,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("ratatui", &["cli"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
-    ("imbl", &["model"]),
+    ("imbl", &["model", "planner"]),
 ];
 
 /// The breaches of the rules above in this workspace.
