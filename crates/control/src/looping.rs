@@ -386,6 +386,14 @@ impl Loop {
         }
         self.queue.close();
         self.shared.feed.close();
+        // Two snapshots are never written at once.
+        while self.progress.snapshotting {
+            match self.messages.recv() {
+                Ok(Message::Snapshotted(result)) => self.snapshotted(result),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
         self.final_snapshotter.snapshot(self.writer.state()).map(drop)
     }
 }

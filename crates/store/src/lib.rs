@@ -19,17 +19,22 @@
 //! assert_eq!(store.load().unwrap().state.seq, 1);
 //! ```
 
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
 mod error;
 mod history;
 pub mod memory;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use error::StoreError;
 pub use history::{HistoryPage, HistoryQuery, HistoryRow, PAGE_MAX};
 pub use memory::MemoryStore;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteStore;
 
 use muster_model::{BlobId, Event, State};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How many snapshots are kept. Events up to the oldest of them are dropped.
@@ -39,7 +44,8 @@ pub const SNAPSHOTS_KEPT: usize = 2;
 ///
 /// Every implementation passes the contract suite (`contract`).
 pub trait Store: Send {
-    /// The number of this opening for writing: each is higher than all before it.
+    /// The number of this opening for writing: each is higher than all before it, also after an
+    /// older backup was restored.
     fn fence(&self) -> u64;
 
     /// The state as stored: the newest snapshot and the events after it.
@@ -80,7 +86,8 @@ pub trait Snapshotter: Send {
     /// Stores this state, drops older snapshots than [`SNAPSHOTS_KEPT`] and the events that the
     /// oldest kept one has in it.
     ///
-    /// Blobs that neither `state` needs nor any kept event brought in are dropped too.
+    /// Blobs that `state` does not need and that came in before it are dropped too: whichever
+    /// snapshot a later start begins with, the events after it lead to this state.
     ///
     /// # Errors
     /// What writing met; the snapshots there were are then still there.
@@ -168,18 +175,6 @@ impl Blob {
     /// Its content.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-/// The blobs that a submission event brings in.
-pub(crate) fn blobs_of(event: &Event) -> BTreeSet<BlobId> {
-    use muster_model::EventKind;
-    match &event.kind {
-        EventKind::JobSubmitted { specs, .. } => specs.iter().map(|s| s.payload.clone()).collect(),
-        EventKind::JobUpdated { update, .. } => {
-            update.spec.iter().map(|s| s.payload.clone()).collect()
-        }
-        _ => BTreeSet::new(),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::{
     Batch, HistoryPage, HistoryQuery, HistoryRow, Loaded, Reader, SNAPSHOTS_KEPT, SnapshotReport,
-    Snapshotter, Store, StoreError, blobs_of,
+    Snapshotter, Store, StoreError,
 };
 use muster_model::{BlobId, Event, State};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What outlives the writer.
@@ -15,7 +15,8 @@ struct Disk {
     last: u64,
     events: BTreeMap<u64, Arc<Event>>,
     snapshots: BTreeMap<u64, State>,
-    blobs: BTreeMap<BlobId, Vec<u8>>,
+    /// Each with the number of the last event that brought it in.
+    blobs: BTreeMap<BlobId, (u64, Vec<u8>)>,
     history: Vec<HistoryRow>,
     /// Numbers of the events that would survive a power cut.
     synced: u64,
@@ -116,7 +117,8 @@ impl Store for MemoryStore {
         disk.last += batch.events.len() as u64;
         disk.events.extend(batch.events.iter().cloned());
         for blob in &batch.blobs {
-            disk.blobs.insert(blob.id().clone(), blob.bytes().to_vec());
+            let last = disk.last;
+            disk.blobs.insert(blob.id().clone(), (last, blob.bytes().to_vec()));
         }
         disk.history.extend(batch.history.iter().cloned());
         if batch.durable {
@@ -152,10 +154,9 @@ impl Snapshotter for MemoryDisk {
         let oldest = if disk.snapshots.len() < SNAPSHOTS_KEPT { 0 } else { oldest };
         let kept = disk.events.split_off(&(oldest + 1));
         let events_dropped = std::mem::replace(&mut disk.events, kept).len() as u64;
-        let mut needed: BTreeSet<BlobId> = disk.events.values().flat_map(|e| blobs_of(e)).collect();
-        needed.extend(disk.snapshots.values().flat_map(State::blobs));
+        let needed = state.blobs();
         let before = disk.blobs.len();
-        disk.blobs.retain(|id, _| needed.contains(id));
+        disk.blobs.retain(|id, (seq, _)| *seq > state.seq || needed.contains(id));
         Ok(SnapshotReport {
             seq: state.seq,
             bytes: 0,
@@ -167,7 +168,7 @@ impl Snapshotter for MemoryDisk {
 
 impl Reader for MemoryDisk {
     fn blob(&self, id: &BlobId) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.lock().blobs.get(id).cloned())
+        Ok(self.lock().blobs.get(id).map(|(_, bytes)| bytes.clone()))
     }
 
     fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, StoreError> {
