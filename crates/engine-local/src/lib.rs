@@ -10,6 +10,15 @@
 //!    └───────────────── poke (datagram) ◄──────────────────────────────┘ exit.json
 //! ```
 
+/// Writes a line to standard error, which is the shepherd's log; a full disk under it is no reason
+/// to fail, as it is for `eprintln!`.
+macro_rules! log {
+    ($($word:tt)*) => {{
+        use std::io::Write as _;
+        writeln!(std::io::stderr(), $($word)*).ok();
+    }};
+}
+
 mod cgroup;
 mod convert;
 mod directory;

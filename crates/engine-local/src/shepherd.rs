@@ -164,7 +164,7 @@ impl Shepherd {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 // A daemon that dies in the middle of a message is no reason to end.
-                Err(error) => eprintln!("shepherd: connection given up: {error}"),
+                Err(error) => log!("shepherd: connection given up: {error}"),
             }
         }
     }
@@ -194,7 +194,7 @@ impl Shepherd {
                 match serde_json::from_slice::<ShepherdOrder>(&body) {
                     Ok(ShepherdOrder::Launch(spec)) => self.launch(*spec, &stream),
                     Ok(ShepherdOrder::Retire) => retire = true,
-                    Err(error) => eprintln!("shepherd: order not understood: {error}"),
+                    Err(error) => log!("shepherd: order not understood: {error}"),
                 }
             }
         }
@@ -235,7 +235,7 @@ impl Shepherd {
                 supervisor::run(&self.shared, spec);
             }
             Err(errno) => {
-                eprintln!("shepherd: cannot fork for job {key}: {errno}");
+                log!("shepherd: cannot fork for job {key}: {errno}");
                 // Forgotten, so that the repeated order tries again.
                 self.launched.remove(&key);
                 self.order.retain(|k| *k != key);

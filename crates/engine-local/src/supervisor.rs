@@ -49,7 +49,7 @@ pub(crate) fn run(shared: &Shared, spec: LaunchSpec) -> ! {
         // Another launch of the same attempt was first.
         Ok(None) => 0,
         Err(error) => {
-            eprintln!("supervisor of job {key}: {error}");
+            log!("supervisor of job {key}: {error}");
             1
         }
     };

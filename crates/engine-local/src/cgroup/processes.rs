@@ -21,6 +21,9 @@ pub(crate) struct Tree {
 /// Rounds of stopping before killing: each finds only what forked during the one before.
 const STOP_ROUNDS_MAX: usize = 16;
 
+/// Rounds of killing the root's own children before the walk.
+const CHILD_ROUNDS: usize = 64;
+
 impl Tree {
     pub(super) fn of_this_process() -> Self {
         Self { root: Some(std::process::id() as i32), adopted: BTreeSet::new() }
@@ -63,6 +66,13 @@ impl Tree {
     }
 
     pub(super) fn kill(&self) -> bool {
+        if let Some(root) = self.root {
+            // What replaces itself for ever lives too short to be found by a walk over /proc. As
+            // its parent ends it becomes the subreaper's child, and that list is read in no time.
+            for _ in 0..CHILD_ROUNDS {
+                kill_all(&children(root), Signal::SIGKILL);
+            }
+        }
         let mut stopped: BTreeSet<i32> = BTreeSet::new();
         for _ in 0..STOP_ROUNDS_MAX {
             let fresh: Vec<i32> =
@@ -84,6 +94,15 @@ fn has_children() -> bool {
     use nix::sys::wait::{Id, WaitPidFlag, waitid};
     let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     waitid(Id::All, look) != Err(nix::errno::Errno::ECHILD)
+}
+
+/// The children of a process with one thread, ended ones among them.
+fn children(pid: i32) -> Vec<i32> {
+    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .filter_map(|child| child.parse().ok())
+        .collect()
 }
 
 /// Every live descendant of a process.

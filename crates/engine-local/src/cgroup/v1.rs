@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -32,6 +33,12 @@ pub(crate) struct Group {
 
 /// Device number of NVIDIA's GPUs (`Documentation/admin-guide/devices.txt`).
 const NVIDIA_MAJOR: u32 = 195;
+
+/// How often a freeze is looked at before killing goes on without it: a process in an
+/// uninterruptible wait cannot be frozen.
+const FREEZE_LOOKS_MAX: usize = 100;
+/// How long between two looks.
+const FREEZE_PAUSE: Duration = Duration::from_millis(1);
 
 impl Root {
     pub(super) fn create(&self, name: &str, limits: &GroupLimits<'_>) -> io::Result<Group> {
@@ -138,10 +145,23 @@ impl Group {
         }
         // A failed freeze only means more rounds.
         self.freeze(true).ok();
+        self.wait_frozen();
         pids.extend(self.pids());
         kill_all(&pids, Signal::SIGKILL);
         self.freeze(false).ok();
         false
+    }
+
+    /// Waits until each process has come to stand, which takes it a moment of CPU; what forks
+    /// meanwhile would be missed.
+    fn wait_frozen(&self) {
+        let state = self.freezer.join("freezer.state");
+        for _ in 0..FREEZE_LOOKS_MAX {
+            if fs::read_to_string(&state).map_or(true, |text| text.trim() != "FREEZING") {
+                return;
+            }
+            std::thread::park_timeout(FREEZE_PAUSE);
+        }
     }
 
     pub(super) fn freeze(&self, frozen: bool) -> io::Result<()> {

@@ -107,7 +107,7 @@ impl Supervisor<'_> {
         if self.ending.is_none() && !self.timer.is_suspended() {
             self.timer.suspend(boot_clock_ms());
             if let Err(error) = self.group.freeze() {
-                eprintln!("supervisor of job {}: cannot suspend: {error}", self.key);
+                log!("supervisor of job {}: cannot suspend: {error}", self.key);
             }
             self.shared.poker.send(&Poke::Suspended { key: self.key, suspended: true });
         }
@@ -117,7 +117,7 @@ impl Supervisor<'_> {
         if self.timer.is_suspended() {
             self.timer.resume(boot_clock_ms());
             if let Err(error) = self.group.thaw() {
-                eprintln!("supervisor of job {}: cannot resume: {error}", self.key);
+                log!("supervisor of job {}: cannot resume: {error}", self.key);
             }
             self.shared.poker.send(&Poke::Suspended { key: self.key, suspended: false });
         }
@@ -143,7 +143,7 @@ impl Supervisor<'_> {
             .poker
             .send(&Poke::Exited { key: self.key, record: Some(Box::new(record.clone())) });
         if let Err(error) = written {
-            eprintln!("supervisor of job {}: cannot write the exit record: {error}", self.key);
+            log!("supervisor of job {}: cannot write the exit record: {error}", self.key);
             self.insist(&record);
         }
     }

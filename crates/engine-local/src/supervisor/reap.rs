@@ -34,7 +34,7 @@ impl Totals {
     /// As a record carries it; `counted_kib` is what a memory cgroup counted for all together.
     pub(super) fn usage(&self, counted_kib: Option<u64>) -> Usage {
         Usage {
-            memory_peak_kib: self.memory_peak_kib.max(counted_kib.unwrap_or(0)),
+            memory_peak_kib: counted_kib.unwrap_or(self.memory_peak_kib),
             cpu_user_ms: self.user_us / 1_000,
             cpu_system_ms: self.system_us / 1_000,
         }

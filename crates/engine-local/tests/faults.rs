@@ -1,0 +1,327 @@
+//! Jobs that do not want to end, want too much, or are told to stop.
+
+mod support;
+
+use muster_engine::{Engine, Observation, Order};
+use muster_model::{
+    EndCause, ExitStatus, JobId, Mib, Seconds, SignalScope, SignalSpec, SignalTarget, TimeLimit,
+};
+use std::path::Path;
+use support::{Daemon, Site, script, wait_until, with_job, with_placement, with_spec};
+
+/// Processes of the ordinary run; ten thousand with `MUSTER_TEST_LONG=1`.
+fn many() -> u32 {
+    if std::env::var_os("MUSTER_TEST_LONG").is_some() { 10_000 } else { 2_000 }
+}
+
+/// No process has this word in its command line any more.
+fn assert_none_left(word: &str) {
+    let left: Vec<String> = std::fs::read_dir("/proc")
+        .expect("/proc")
+        .flatten()
+        .filter_map(|entry| {
+            let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            let groups = std::fs::read_to_string(entry.path().join("cgroup")).ok()?;
+            String::from_utf8_lossy(&line).contains(word).then(|| format!("{stat}{groups}"))
+        })
+        .collect();
+    assert!(left.is_empty(), "{word}: {left:#?}");
+}
+
+fn wait_for_file(site: &Site, name: &str) {
+    wait_until(name, || site.work().join(name).exists());
+}
+
+/// A job of which every process ignores TERM, and one is daemonised.
+fn stubborn(site: &Site, id: u32, word: &str) -> muster_engine::Launch {
+    let body = format!(
+        "trap '' TERM\n\
+         (setsid sh -c 'trap \"\" TERM; touch ready; while :; do sleep 1000; done' {word} &)\n\
+         while :; do sleep 1000; done"
+    );
+    script(site, id, &body)
+}
+
+fn check_both(test: impl Fn(&Site, &Daemon)) {
+    for site in [Site::new(), Site::plain()] {
+        let daemon = site.start();
+        test(&site, &daemon);
+    }
+}
+
+#[test]
+fn the_time_limit_ends_a_job_that_ignores_term_and_daemonises() {
+    for (site, word) in [(Site::new(), "muster-limit-group"), (Site::plain(), "muster-limit-tree")]
+    {
+        let daemon = site.start();
+        let launch =
+            with_job(stubborn(&site, 1, word), |job| job.time_limit = TimeLimit::Of(Seconds(1)));
+        let launch = muster_engine::Launch { kill_wait: Seconds(1), ..launch };
+        let report = daemon.run(&launch);
+        assert_eq!((report.cause, report.status.signal), (EndCause::TimeLimit, 9), "{report:?}");
+        assert_none_left(word);
+    }
+}
+
+#[test]
+fn what_a_finished_script_leaves_behind_ends_with_it() {
+    for (site, word) in [(Site::new(), "muster-left-group"), (Site::plain(), "muster-left-tree")] {
+        let daemon = site.start();
+        let body = format!(
+            "(setsid sh -c 'touch ready; while :; do sleep 1000; done' {word} &)\n\
+                            until test -e ready; do sleep 0.01; done; exit 2"
+        );
+        let report = daemon.run(&script(&site, 1, &body));
+        assert_eq!((report.cause, report.status.code), (EndCause::Exited, 2));
+        assert_none_left(word);
+    }
+}
+
+#[test]
+fn a_stop_asks_first_and_a_script_may_answer() {
+    check_both(|site, daemon| {
+        let body = "trap 'echo bye; exit 9' TERM; touch ready; while :; do sleep 0.05; done";
+        daemon.launch(&script(site, 1, body));
+        wait_for_file(site, "ready");
+        daemon.stop(1, 60);
+        daemon.stop(1, 60);
+        let report = daemon.exit(1);
+        assert_eq!((report.cause, report.status.code), (EndCause::Stopped, 9));
+        assert!(site.read("out1").contains("bye\n"));
+    });
+}
+
+#[test]
+fn a_job_of_many_processes_ends_whole() {
+    for (site, word) in [(Site::new(), "muster-many-group"), (Site::plain(), "muster-many-tree")] {
+        let daemon = site.start();
+        let body = format!(
+            "exec python3 -c '\nimport os, time\nfor i in range({}):\n    if os.fork() == 0:\n        \
+             time.sleep(1000)\nopen(\"ready\", \"w\")\ntime.sleep(1000)' {word}",
+            many()
+        );
+        daemon.launch(&script(&site, 1, &body));
+        wait_for_file(&site, "ready");
+        daemon.stop(1, 0);
+        let report = daemon.exit(1);
+        assert_eq!(report.cause, EndCause::Stopped);
+        assert_none_left(word);
+    }
+}
+
+#[test]
+fn a_fork_bomb_ends_whole() {
+    for (site, word) in [(Site::new(), "muster-bomb-group"), (Site::plain(), "muster-bomb-tree")] {
+        let daemon = site.start();
+        // Each process replaces itself for ever, and up to four live at a time.
+        let body = format!(
+            "exec python3 -c '\nimport os, signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
+             for i in range(2): os.fork()\nopen(\"ready\", \"w\")\nwhile True:\n    if os.fork(): os._exit(0)' {word}"
+        );
+        // The first process must stay, or the script would be over.
+        let body = body.replace("exec python3", "python3") + "\nwhile :; do sleep 1000; done";
+        daemon.launch(&script(&site, 1, &body));
+        wait_for_file(&site, "ready");
+        daemon.stop(1, 0);
+        assert_eq!(daemon.exit(1).cause, EndCause::Stopped);
+        assert_none_left(word);
+    }
+}
+
+#[test]
+fn a_signal_before_the_limit_reaches_the_script() {
+    let site = Site::new();
+    let daemon = site.start();
+    let launch = script(&site, 1, "trap 'echo warned; exit 0' USR1; while :; do sleep 0.05; done");
+    let launch = with_job(launch, |job| job.time_limit = TimeLimit::Of(Seconds(60)));
+    let launch = with_spec(launch, |spec| {
+        spec.signal = Some(SignalSpec {
+            signal: 10,
+            before: Seconds(59),
+            target: SignalTarget::Batch,
+            on_reservation: false,
+        });
+    });
+    assert_eq!(daemon.run(&launch).cause, EndCause::Exited);
+    assert_eq!(site.read("out1"), "warned\n");
+}
+
+#[test]
+fn each_signal_is_delivered_once() {
+    let site = Site::new();
+    let daemon = site.start();
+    daemon.launch(&script(
+        &site,
+        1,
+        "trap 'echo one >> seen' USR1; trap 'exit 0' USR2; touch ready; while :; do sleep 0.02; done",
+    ));
+    wait_for_file(&site, "ready");
+    daemon.started(1);
+    let signal = |number, signal| Order::Signal {
+        job: JobId(1),
+        attempt: 1,
+        number,
+        signal,
+        scope: SignalScope::Batch,
+    };
+    daemon.engine.execute(1, &signal(1, 10)).expect("taken");
+    wait_for_file(&site, "seen");
+    daemon.engine.execute(1, &signal(1, 10)).expect("taken");
+    assert_eq!(daemon.engine.inventory().expect("inventory").running[0].signalled, 1);
+    daemon.engine.execute(1, &signal(2, 12)).expect("taken");
+    assert_eq!(daemon.exit(1).status, ExitStatus::SUCCESS);
+    assert_eq!(site.read("seen"), "one\n");
+}
+
+#[test]
+fn a_suspended_job_stands_still_and_can_be_stopped() {
+    check_both(|site, daemon| {
+        daemon.launch(&script(site, 1, "echo $$ > pid; while :; do :; done"));
+        daemon.started(1);
+        wait_until("the script's pid", || {
+            std::fs::metadata(site.work().join("pid")).is_ok_and(|m| m.len() > 1)
+        });
+        let suspend = |suspend| Order::Suspend { job: JobId(1), attempt: 1, suspend };
+        daemon.engine.execute(1, &suspend(true)).expect("taken");
+        daemon.wait_for("suspended", |o| match o {
+            Observation::Suspended { suspended: true, .. } => Some(()),
+            _ => None,
+        });
+        let pid = site.read("pid");
+        let ticks = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).expect("stat");
+            stat.split(' ').nth(13).expect("utime").to_owned()
+        };
+        wait_until("it stands still", || {
+            let before = ticks();
+            for _ in 0..200 {
+                std::thread::yield_now();
+                std::hint::black_box((0..20_000).sum::<u64>());
+            }
+            before == ticks()
+        });
+        assert!(daemon.engine.inventory().expect("inventory").running[0].suspended);
+        daemon.stop(1, 0);
+        assert_eq!(daemon.exit(1).cause, EndCause::Stopped);
+    });
+}
+
+#[test]
+fn a_changed_time_limit_holds() {
+    let site = Site::new();
+    let daemon = site.start();
+    daemon.launch(&script(&site, 1, "sleep 1000"));
+    daemon.started(1);
+    let limit = Order::Limit { job: JobId(1), attempt: 1, limit: TimeLimit::Of(Seconds(0)) };
+    daemon.engine.execute(1, &limit).expect("taken");
+    let report = daemon.exit(1);
+    assert_eq!((report.cause, report.status.signal), (EndCause::TimeLimit, 15));
+}
+
+#[test]
+fn too_much_memory_is_out_of_memory_with_the_peak() {
+    let site = Site::new();
+    let daemon = site.start();
+    if !daemon.engine.enforcement().memory {
+        println!("skipped: {}", daemon.engine.enforcement().notes.join("; "));
+        return;
+    }
+    let body = "exec python3 -c 'x = bytearray(300 << 20); print(len(x))'";
+    let launch = with_placement(script(&site, 1, body), |p| p.nodes[0].memory = Mib(64));
+    let report = daemon.run(&launch);
+    assert_eq!((report.cause, report.status.signal), (EndCause::OutOfMemory, 9), "{report:?}");
+    let peak_mib = report.usage.memory_peak_kib / 1024;
+    assert!((60..=64).contains(&peak_mib), "{peak_mib}");
+    assert!(report.message.contains("64 MiB"), "{}", report.message);
+    let enough =
+        with_placement(script(&site, 2, "exec python3 -c 'x = bytearray(8 << 20)'"), |p| {
+            p.nodes[0].memory = Mib(64);
+        });
+    assert_eq!(daemon.run(&enough).cause, EndCause::Exited);
+}
+
+#[test]
+fn a_full_output_disk_is_the_scripts_own_trouble() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: not root, so no small file system can be mounted");
+        return;
+    }
+    let site = Site::new();
+    let daemon = site.start();
+    let disk = Mounted::tmpfs(&site.work().join("disk"), "size=64k");
+    let launch = with_spec(script(&site, 1, "yes | head -c 1000000 || exit 4; exit 5"), |spec| {
+        spec.stdio.output = Some("disk/out".to_owned())
+    });
+    let report = daemon.run(&launch);
+    assert_eq!((report.cause, report.status.code), (EndCause::Exited, 4), "{report:?}");
+    drop(disk);
+}
+
+#[test]
+fn a_full_state_disk_loses_no_exit() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: not root, so no small file system can be mounted");
+        return;
+    }
+    let site = Site::new();
+    let disk = Mounted::tmpfs(&site.state(), "size=256k");
+    let daemon = site.start();
+    daemon.launch(&script(&site, 1, "until test -e go; do sleep 0.01; done; exit 5"));
+    daemon.started(1);
+    let filler = site.state().join("filler");
+    let mut size = 1 << 18;
+    while size > 0 {
+        // Writes until nothing fits any more.
+        let grown = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&filler)
+            .and_then(|mut f| std::io::Write::write_all(&mut f, &vec![0; size]));
+        if grown.is_err() {
+            size /= 2;
+        }
+    }
+    // A new job cannot even get its directory: it ends as not launched, and is said to.
+    let report = daemon.run(&script(&site, 2, "touch ran"));
+    assert_eq!(report.cause, EndCause::LaunchFailed, "{report:?}");
+    std::fs::write(site.work().join("go"), "").expect("go");
+    let report = daemon.exit(1);
+    assert_eq!(report.status.code, 5);
+    assert!(!site.work().join("ran").exists());
+    std::fs::remove_file(&filler).expect("room");
+    wait_until("the record", || site.state().join("jobs/1.1/exit.json").exists());
+    drop(daemon);
+    let daemon = site.start();
+    let exited = daemon.engine.inventory().expect("inventory").exited;
+    assert_eq!(exited.iter().filter(|(job, ..)| job.0 == 1).count(), 1);
+    drop(daemon);
+    support::kill(site.shepherd_pid(), nix::sys::signal::Signal::SIGKILL);
+    drop(disk);
+}
+
+/// A file system that is gone when the test is.
+struct Mounted(std::path::PathBuf);
+
+impl Mounted {
+    fn tmpfs(at: &Path, options: &str) -> Self {
+        std::fs::create_dir_all(at).expect("mount point");
+        nix::mount::mount(
+            Some("tmpfs"),
+            at,
+            Some("tmpfs"),
+            nix::mount::MsFlags::empty(),
+            Some(options),
+        )
+        .expect("mounted");
+        std::fs::set_permissions(at, std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .expect("mode");
+        Self(at.to_owned())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH).ok();
+    }
+}
