@@ -16,14 +16,20 @@ const REASONS: &str = "crates/model/src/reason.rs";
 /// A source file or page cannot be read.
 pub(super) fn violations() -> Result<Vec<String>, String> {
     let mut errors = BTreeSet::new();
+    let mut found = Vec::new();
     for file in root::files()? {
         let name = file.to_string_lossy();
         if name.starts_with("crates/") && name.contains("/src/") && name.ends_with(".rs") {
-            errors.extend(error_codes(&read(&file)?));
+            let source = read(&file)?;
+            errors.extend(error_codes(&source));
+            if name.ends_with("/error.rs") {
+                let odd = reason_codes(&source).into_iter().filter(|code| !is_error_code(code));
+                found.extend(odd.map(|code| format!("{name}: {code} does not begin with E_")));
+            }
         }
     }
     let reasons = reason_codes(&read(Path::new(REASONS))?);
-    let mut found = compare("errors", &errors, &["## How it comes about", "## What to do"])?;
+    found.extend(compare("errors", &errors, &["## How it comes about", "## What to do"])?);
     let parts = ["## When it appears", "## What ends it", "## What you can do"];
     found.extend(compare("reasons", &reasons, &parts)?);
     Ok(found)
@@ -75,8 +81,7 @@ fn error_codes(source: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
         for text in line.split('"').skip(1).step_by(2) {
-            let name = text.strip_prefix("E_").or_else(|| text.strip_prefix("W_"));
-            if name.is_some_and(is_code) {
+            if is_error_code(text) {
                 found.insert(text.to_owned());
             }
         }
@@ -84,14 +89,23 @@ fn error_codes(source: &str) -> BTreeSet<String> {
     found
 }
 
-/// The right sides of `Reason::code`.
+/// The right sides of the arms of functions that are called `code`.
 fn reason_codes(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
-    code.lines()
-        .filter_map(|line| line.split_once("=> \"")?.1.strip_suffix("\","))
-        .filter(|text| is_code(text))
-        .map(str::to_owned)
-        .collect()
+    let mut found = BTreeSet::new();
+    let mut inside = false;
+    for line in code.lines() {
+        inside = (inside || line.contains(" fn code(")) && line != "    }";
+        let arm = line.split_once("=> \"").and_then(|(_, rest)| rest.strip_suffix("\","));
+        if inside && let Some(text) = arm.filter(|text| is_code(text)) {
+            found.insert(text.to_owned());
+        }
+    }
+    found
+}
+
+fn is_error_code(text: &str) -> bool {
+    text.strip_prefix("E_").or_else(|| text.strip_prefix("W_")).is_some_and(is_code)
 }
 
 fn is_code(text: &str) -> bool {
@@ -113,7 +127,7 @@ mod tests {
     fn codes_are_read_from_the_source() {
         let source = "// \"E_NOT\"\nA \"E_TIME_BAD\" \"text\",\n#[cfg(test)]\n\"E_TEST\"";
         assert_eq!(error_codes(source).into_iter().collect::<Vec<_>>(), ["E_TIME_BAD"]);
-        let source = "Self::X { .. } => \"HELD_BY_USER\",\nSelf::X => \"JobHeldUser\",";
+        let source = "    fn code(&self) {\n X { .. } => \"HELD_BY_USER\",\n    }\nX => \"OTHER\",";
         assert_eq!(reason_codes(source).into_iter().collect::<Vec<_>>(), ["HELD_BY_USER"]);
     }
 }
