@@ -13,18 +13,22 @@ mod getopt;
 mod ident;
 mod out;
 mod sacct;
+mod salloc;
 mod sbatch;
 mod scancel;
 mod scontrol;
+mod signals;
 mod sinfo;
 mod squeue;
+mod srun;
 mod submit;
 
 use fail::{Failure, Outcome};
 use getopt::{Opt, Takes};
 
 /// The commands there are.
-pub const NAMES: &[&str] = &["sacct", "sbatch", "scancel", "scontrol", "sinfo", "squeue"];
+pub const NAMES: &[&str] =
+    &["sacct", "salloc", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"];
 
 /// The release of Slurm whose texts these are.
 pub(crate) const VERSION: (u32, u32, u32) = (22, 5, 8);
@@ -33,11 +37,13 @@ pub(crate) const VERSION: (u32, u32, u32) = (22, 5, 8);
 pub fn run(name: &str, args: &[String]) -> i32 {
     let outcome = match name {
         "sacct" => sacct::run(args),
+        "salloc" => salloc::run(args),
         "sbatch" => sbatch::run(args),
         "scancel" => scancel::run(args),
         "scontrol" => scontrol::run(args),
         "sinfo" => sinfo::run(args),
         "squeue" => squeue::run(args),
+        "srun" => srun::run(args),
         _ => Err(Failure::says(format!("{name}: error: not a Slurm command that muster has"))),
     };
     match outcome {

@@ -18,7 +18,9 @@ pub(crate) fn read(text: &str, file: &str, tasks: u32) -> Result<Vec<Vec<String>
         let (ranks, command) =
             line.split_once([' ', '\t']).ok_or_else(|| wrong("a program is missing"))?;
         let words = words(command).ok_or_else(|| wrong("a quote is not closed"))?;
-        for (offset, rank) in ranks_of(ranks, tasks).map_err(|why| wrong(&why))?.into_iter().enumerate() {
+        for (offset, rank) in
+            ranks_of(ranks, tasks).map_err(|why| wrong(&why))?.into_iter().enumerate()
+        {
             let Some(slot) = programs.get_mut(rank as usize) else { continue };
             let fill = |word: &String| {
                 word.replace("%t", &rank.to_string()).replace("%o", &offset.to_string())
@@ -64,7 +66,9 @@ fn ranks_of(text: &str, tasks: u32) -> Result<Vec<u32>, String> {
     for part in text.split(',') {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         match (low.parse::<u32>(), high.parse::<u32>()) {
-            (Ok(low), Ok(high)) if low <= high => ranks.extend(low..high.saturating_add(1).min(tasks)),
+            (Ok(low), Ok(high)) if low <= high => {
+                ranks.extend(low..high.saturating_add(1).min(tasks))
+            }
             _ => return Err(format!("\"{text}\" is not a list of task numbers")),
         }
     }

@@ -341,7 +341,8 @@ fn exported(
     environment: &Environment,
     variables: Vec<(String, String)>,
 ) -> Result<Vec<(String, String)>, String> {
-    let asked = parsed.last("export").map(str::to_owned).or_else(|| environment("SLURM_EXPORT_ENV"));
+    let asked =
+        parsed.last("export").map(str::to_owned).or_else(|| environment("SLURM_EXPORT_ENV"));
     let Some(text) = asked else { return Ok(variables) };
     let wanted = export::parse(&text).map_err(|_| invalid("export"))?;
     let all: std::collections::BTreeMap<String, String> = variables.into_iter().collect();
