@@ -246,7 +246,7 @@ impl Reason {
                 partition: partition(),
                 wanted: 1,
                 found: 0,
-                lacking: "16 GPUs on one node; the largest node has 8".to_owned(),
+                lacking: "needs 16 GPUs on one node; the largest node has 8".to_owned(),
             },
             Self::NodesUnavailable { nodes: vec!["n1".to_owned()] },
             Self::Resources {
@@ -275,6 +275,14 @@ impl Reason {
 
 fn plural(n: u64, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// An amount with its resource's word: `2 cpus`, `1 gpu`, `64G of memory`.
+fn amount(resource: &str, n: u64) -> String {
+    match resource {
+        "memory" => format!("{} of memory", Mib(n)),
+        _ => plural(n, resource.strip_suffix('s').unwrap_or(resource)),
+    }
 }
 
 fn ids(jobs: &[JobId]) -> String {
@@ -320,19 +328,23 @@ impl fmt::Display for Reason {
             Self::PartitionInactive { partition } => {
                 write!(f, "partition {partition} is inactive")
             }
-            Self::NoNodeFits { partition, wanted, found, lacking } => write!(
-                f,
-                "needs {} of partition {partition}, {found} could ever do: {lacking}",
-                plural(u64::from(*wanted), "node")
-            ),
+            Self::NoNodeFits { partition, lacking, .. } => {
+                write!(f, "can never run in partition {partition}: {lacking}")
+            }
             Self::NodesUnavailable { nodes } => {
                 write!(f, "needs nodes that are down or drained: {}", nodes.join(", "))
             }
             Self::Resources { resource, wanted, free, nodes, held_by, .. } => {
-                if *nodes == 1 {
-                    write!(f, "needs {wanted} {resource} on one node; at most {free} are free")?;
-                } else {
-                    write!(f, "needs {wanted} {resource} on {nodes} nodes; {free} are free")?;
+                let needs = amount(resource, *wanted);
+                match (resource.as_str(), *nodes) {
+                    ("nodes", _) => write!(f, "needs {needs}; {free} could take it now")?,
+                    ("memory", 1) => write!(
+                        f,
+                        "needs {needs} on one node; at most {} is free",
+                        amount(resource, *free)
+                    )?,
+                    (_, 1) => write!(f, "needs {needs} on one node; at most {free} are free")?,
+                    (_, n) => write!(f, "needs {needs} on {n} nodes; {free} are free")?,
                 }
                 if !held_by.is_empty() {
                     write!(f, " (held by {})", ids(held_by))?;

@@ -8,7 +8,7 @@ use crate::free::{Avail, DeviceMask, NodeView, bit, bits};
 use muster_model::{
     Exclusive, GpuScope, MemoryRequest, NodeCount, Partition, Request, TimeLimit, Timestamp,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How the tasks of a node are found.
@@ -90,6 +90,15 @@ impl Ask {
             alternatives: alternatives(request.constraint.as_ref()),
             licences,
         }
+    }
+
+    /// The GPU models named, in lower case.
+    pub(crate) fn models(&self) -> BTreeSet<&str> {
+        [&self.job_gpus, &self.node_gpus, &self.task_gpus, &self.socket_gpus]
+            .into_iter()
+            .flatten()
+            .filter_map(|g| g.0.as_deref())
+            .collect()
     }
 
     pub(crate) fn kind(&self) -> Exclusive {

@@ -17,21 +17,29 @@ mod alternatives;
 mod ask;
 mod cache;
 mod devices;
+mod explain;
 mod free;
 mod gang;
+mod gates;
 mod order;
 mod queue;
+mod reasons;
 mod reject;
 mod round;
 mod select;
+mod shortage;
+mod suggest;
 mod timeline;
 mod world;
 
+pub use explain::{Explanation, StartWindow};
 pub use order::priority;
 pub use round::Budget;
+pub use suggest::{Change, Suggestion};
 
 use cache::Cache;
-use muster_model::{Plan, State, Timestamp};
+use muster_model::{JobId, Plan, Reason, State, Timestamp};
+use std::collections::BTreeMap;
 
 /// Plans rounds over states that follow each other, taking up only what changed.
 #[derive(Clone, Debug)]
@@ -56,5 +64,19 @@ impl Planner {
     /// The state may be any, also an older one; the cache then starts anew.
     pub fn plan(&mut self, state: &State, now: Timestamp, budget: Budget) -> Plan {
         round::plan(&mut self.cache, state, now, budget).plan
+    }
+
+    /// Why each waiting job waits, the binding reason of each: one pass over the queue, answered
+    /// once for each shape.
+    ///
+    /// A job that the next round starts is [`Reason::NotPlannedYet`].
+    pub fn reasons(&mut self, state: &State, now: Timestamp) -> BTreeMap<JobId, Reason> {
+        reasons::all(&mut self.cache, state, now)
+    }
+
+    /// Everything about one waiting job: all reasons, bounds on its start, and changes that would
+    /// start it now. Empty where the job does not wait.
+    pub fn explain(&mut self, state: &State, job: JobId, now: Timestamp) -> Explanation {
+        explain::explain(&mut self.cache, state, job, now)
     }
 }

@@ -98,7 +98,8 @@ fn reserve_at(
     Some(places)
 }
 
-fn undo(world: &mut World, places: &Places) {
+/// Takes the places off the world again; the last put on first.
+pub(crate) fn undo(world: &mut World, places: &Places) {
     for (ask, picks) in places.iter().rev() {
         world.unreserve(ask, picks);
     }

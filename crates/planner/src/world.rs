@@ -1,7 +1,7 @@
 //! All nodes and licences with what is on them, kept up as jobs come and go.
 
 use crate::ask::Ask;
-use crate::free::{Holding, NodeView, Pool, Reserved, Span, bit, bits, effective_end};
+use crate::free::{Holding, NodeView, Pool, Reserved, Span, bits, effective_end};
 use crate::gang::Picks;
 use muster_model::{
     DeviceGrant, DeviceMilli, Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State,
@@ -31,6 +31,15 @@ pub(crate) struct World {
     reserved_ends: Vec<Timestamp>,
 }
 
+/// Which nodes of a bare world may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bare {
+    /// Those that are up and not drained.
+    Usable,
+    /// All, with every device healthy.
+    All,
+}
+
 impl Members {
     pub(crate) fn contains(&self, node: usize) -> bool {
         self.words.get(node / 64).is_some_and(|w| w & (1 << (node % 64)) != 0)
@@ -51,11 +60,36 @@ impl Members {
 
 impl World {
     pub(crate) fn new(state: &State) -> Self {
+        let mut world = Self::of_nodes(state, state.nodes.values().map(Arc::clone));
+        for id in &state.index.active {
+            if let Some(job) = state.jobs.get(id) {
+                world.hold(job);
+            }
+        }
+        world
+    }
+
+    /// The world with nothing on its nodes, ours or not.
+    pub(crate) fn bare(state: &State, which: Bare) -> Self {
+        let nodes = state.nodes.values().map(|node| {
+            let mut node = muster_model::Node::clone(node);
+            node.foreign.clear();
+            if which == Bare::All {
+                node.availability = muster_model::Availability::Up;
+                node.drain = None;
+                node.devices.iter_mut().for_each(|d| d.unhealthy = None);
+            }
+            Arc::new(node)
+        });
+        Self::of_nodes(state, nodes)
+    }
+
+    fn of_nodes(state: &State, nodes: impl Iterator<Item = Arc<muster_model::Node>>) -> Self {
         let mut world = Self::default();
-        for (at, node) in state.nodes.values().enumerate() {
+        for (at, node) in nodes.enumerate() {
             world.slots.insert(node.id, at);
             world.names.insert(node.name.clone(), at);
-            world.views.push(NodeView::new(node));
+            world.views.push(NodeView::new(&node));
         }
         world.by_name = (0..world.views.len()).collect();
         world.by_name.sort_by_cached_key(|at| natural(&world.views[*at].node.name));
@@ -67,11 +101,6 @@ impl World {
             world.members.insert(partition.name.clone(), members);
         }
         world.set_licences(state);
-        for id in &state.index.active {
-            if let Some(job) = state.jobs.get(id) {
-                world.hold(job);
-            }
-        }
         world
     }
 
@@ -271,11 +300,6 @@ impl World {
             nodes,
             licences: ask.licences.clone(),
         })
-    }
-
-    /// The devices that are free on a node now, for reasons.
-    pub(crate) fn device_is_free(&self, node: usize, index: u32) -> bool {
-        self.views[node].free_devices & bit(index) != 0
     }
 }
 

@@ -20,7 +20,7 @@ pub trait Scheduler {
     fn plan(&mut self, state: &State, now: Timestamp) -> Plan;
     /// Why a job waits: the binding reason first.
     fn reasons(&mut self, state: &State, now: Timestamp, job: JobId) -> Vec<Reason>;
-    /// Why each waiting job waits, in the order of the queue.
+    /// Why each waiting job waits, in order of number.
     fn queue(&mut self, state: &State, now: Timestamp) -> Vec<(JobId, Reason)>;
     /// What would help a job, a sentence each.
     fn suggestions(&mut self, state: &State, now: Timestamp, job: JobId) -> Vec<String>;

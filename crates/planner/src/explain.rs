@@ -1,0 +1,172 @@
+//! Everything about one waiting job: what blocks it, when it may start, what would help.
+
+use crate::cache::Cache;
+use crate::gates::gate_reasons;
+use crate::order::{OrderKey, order_key};
+use crate::queue::group;
+use crate::reasons::Reasoner;
+use crate::round::{Budget, plan};
+use crate::suggest::{Suggestion, suggestions};
+use crate::timeline;
+use muster_model::{Job, JobId, NodeId, Reason, State, Timestamp, Work};
+use std::sync::Arc;
+
+/// The latest start is worked out behind at most so many waiting jobs.
+const AHEAD_MAX: usize = 200;
+
+/// Why a job waits, until when, and what would start it now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// All that blocks it, the binding reason first; empty where it does not wait.
+    pub reasons: Vec<Reason>,
+    /// When it may start; `None` where that depends on more than the ends of jobs.
+    pub start: Option<StartWindow>,
+    /// The nodes it was promised, in rank order; empty where it has no promise.
+    pub nodes: Vec<NodeId>,
+    /// How many waiting jobs come before it; `None` while it is not free to start.
+    pub ahead: Option<u32>,
+    /// The smallest changes that would start it now, each tried by planning with it.
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// Bounds on a start, if running jobs take their whole limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartWindow {
+    /// Not before this, unless jobs end before their limits: its start if nobody else waited.
+    pub earliest: Timestamp,
+    /// Not after this, unless more important jobs come: its start if all before it go first.
+    /// `None` where a job before it has no limit, or too many are before it.
+    pub latest: Option<Timestamp>,
+}
+
+pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestamp) -> Explanation {
+    let Some(job) = state.jobs.get(&id).filter(|j| j.is_pending()) else {
+        return Explanation::default();
+    };
+    let outcome = plan(cache, state, now, Budget::UNLIMITED);
+    let reasoner = Reasoner::new(cache, state, now, &outcome);
+    let ahead = jobs_ahead(cache, order_key(state, leader(state, job)));
+    let reasons = all_reasons(&reasoner, state, job, &ahead);
+    let starts_now = reasoner.starts_now(id);
+    let is_free = job.eligible.is_some_and(|at| at <= now);
+    let promise = outcome.plan.promises.iter().find(|p| p.job == id);
+    let start = if starts_now {
+        Some(StartWindow { earliest: now, latest: Some(now) })
+    } else if reasons.iter().all(waits_for_others) {
+        window(cache, state, job, now, &ahead, promise.map(|p| p.start))
+    } else {
+        None
+    };
+    let suggestions =
+        if starts_now { Vec::new() } else { suggestions(cache, state, job, now, &outcome.plan) };
+    Explanation {
+        reasons,
+        start,
+        nodes: promise.map(|p| p.nodes.clone()).unwrap_or_default(),
+        ahead: is_free.then_some(ahead.len() as u32),
+        suggestions,
+    }
+}
+
+/// True for what ends when other jobs end.
+const fn waits_for_others(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Resources { .. }
+            | Reason::Priority { .. }
+            | Reason::Licences { .. }
+            | Reason::HetPeer { .. }
+    )
+}
+
+fn leader<'a>(state: &'a State, job: &'a Arc<Job>) -> &'a Arc<Job> {
+    job.het.and_then(|part| state.jobs.get(&part.leader)).unwrap_or(job)
+}
+
+/// The waiting jobs before this place in the queue, in order.
+fn jobs_ahead(cache: &Cache, key: OrderKey) -> Vec<JobId> {
+    let shapes = cache.queue.shapes.iter().flatten();
+    let mut keys: Vec<OrderKey> =
+        shapes.flat_map(|shape| shape.waiting.range(..key).copied()).collect();
+    keys.sort_unstable();
+    keys.into_iter().map(|key| key.3).collect()
+}
+
+fn all_reasons(
+    reasoner: &Reasoner<'_>,
+    state: &State,
+    job: &Arc<Job>,
+    ahead: &[JobId],
+) -> Vec<Reason> {
+    let mut reasons = gate_reasons(state, job, reasoner.now);
+    reasons.extend(reasoner.blocked_alone(job));
+    if !reasons.is_empty() {
+        return reasons;
+    }
+    if reasoner.starts_now(job.id) {
+        return vec![Reason::NotPlannedYet];
+    }
+    if job.het.is_some()
+        && let Some(group) = group(state, leader(state, job))
+        && let Some((peer, own)) = reasoner.het_culprit(&mut reasoner.cache.world.clone(), &group)
+    {
+        return vec![if peer == job.id { own } else { Reason::HetPeer { peer } }];
+    }
+    let waits = reasoner.wait_reason(job, ahead.len() as u32, ahead.last().copied());
+    let is_behind = matches!(waits, Reason::Priority { .. });
+    reasons.push(waits);
+    if is_behind && !reasoner.fits_beside_running(job) {
+        reasons.push(reasoner.shortage(job));
+    }
+    reasons
+}
+
+/// The bounds on the start, by laying the queue out on the timeline.
+fn window(
+    cache: &mut Cache,
+    state: &State,
+    job: &Arc<Job>,
+    now: Timestamp,
+    ahead: &[JobId],
+    promised: Option<Timestamp>,
+) -> Option<StartWindow> {
+    let order = cache.world.order_now(state.policy.nodes);
+    let mut placed = Vec::new();
+    let lay = |cache: &mut Cache, job: &Arc<Job>, placed: &mut Vec<timeline::Places>| {
+        let group = group(state, leader(state, job))?;
+        let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job)).collect();
+        let parts: Vec<Vec<&crate::ask::Ask>> =
+            asks.iter().map(|asks| asks.iter().collect()).collect();
+        let alone = placed.is_empty();
+        let mut work = Work::default();
+        let (start, places) =
+            timeline::earliest(&mut cache.world, &parts, now, &order, alone, &mut work)?;
+        placed.push(places);
+        Some(start)
+    };
+    let earliest = lay(cache, job, &mut placed);
+    undo_all(cache, &mut placed);
+    let latest = if promised.is_some() {
+        promised
+    } else if ahead.len() > AHEAD_MAX {
+        None
+    } else {
+        for id in ahead {
+            if let Some(before) = state.jobs.get(id) {
+                lay(cache, before, &mut placed);
+            }
+        }
+        let start = lay(cache, job, &mut placed);
+        undo_all(cache, &mut placed);
+        start
+    };
+    let known = |at: &Timestamp| *at != Timestamp::NEVER;
+    let earliest = earliest.filter(known)?;
+    Some(StartWindow { earliest, latest: latest.filter(known).map(|at| at.max(earliest)) })
+}
+
+fn undo_all(cache: &mut Cache, placed: &mut Vec<timeline::Places>) {
+    while let Some(places) = placed.pop() {
+        timeline::undo(&mut cache.world, &places);
+    }
+}

@@ -1,0 +1,326 @@
+//! Why each waiting job waits: all of them in one pass, answered once for each shape.
+
+use crate::ask::Ask;
+use crate::cache::Cache;
+use crate::free::Span;
+use crate::gang::place;
+use crate::gates::gate_reasons;
+use crate::order::OrderKey;
+use crate::queue::{asks, group};
+use crate::round::{Budget, Outcome};
+use crate::shortage;
+use crate::world::World;
+use muster_model::{
+    Decision, Job, JobId, NodeId, PartitionState, Reason, State, TimeLimit, Timestamp, Work,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What is asked of an outcome, prepared once.
+pub(crate) struct Reasoner<'a> {
+    pub(crate) cache: &'a Cache,
+    pub(crate) state: &'a State,
+    pub(crate) now: Timestamp,
+    outcome: &'a Outcome,
+    /// Jobs that start in the round.
+    starts: BTreeSet<JobId>,
+    promises: BTreeMap<JobId, (Timestamp, &'a [NodeId])>,
+    /// Every node up, whole and empty.
+    bare: World,
+    /// Every node that is up, empty of jobs and of what is not ours.
+    empty: World,
+    order: Vec<usize>,
+}
+
+/// What a shape lacks.
+#[derive(Clone, Debug)]
+enum Verdict {
+    /// It can never start as things stand.
+    Blocked(Reason),
+    /// It has to wait for others.
+    Waits,
+}
+
+/// Why every waiting job waits, the binding reason of each.
+pub(crate) fn all(cache: &mut Cache, state: &State, now: Timestamp) -> BTreeMap<JobId, Reason> {
+    let outcome = crate::round::plan(cache, state, now, Budget::UNLIMITED);
+    let reasoner = Reasoner::new(cache, state, now, &outcome);
+    let mut reasons: BTreeMap<JobId, Reason> = BTreeMap::new();
+    let mut queued: Vec<(OrderKey, usize)> = Vec::new();
+    for (at, shape) in cache.queue.shapes.iter().enumerate() {
+        queued.extend(shape.iter().flat_map(|s| s.waiting.iter().map(move |key| (*key, at))));
+    }
+    queued.sort_unstable();
+    let mut verdicts: BTreeMap<usize, Verdict> = BTreeMap::new();
+    for (ahead, (key, at)) in queued.iter().enumerate() {
+        let Some(job) = state.jobs.get(&key.3) else { continue };
+        if reasoner.starts.contains(&job.id) {
+            reasons.insert(job.id, Reason::NotPlannedYet);
+            continue;
+        }
+        let verdict = verdicts.entry(*at).or_insert_with(|| reasoner.verdict(job)).clone();
+        let before = ahead.checked_sub(1).and_then(|at| queued.get(at)).map(|q| q.0.3);
+        let reason = match verdict {
+            Verdict::Blocked(reason) => reason,
+            Verdict::Waits => reasoner.wait_reason(job, ahead as u32, before),
+        };
+        reasons.insert(job.id, reason);
+    }
+    for id in &state.index.pending {
+        let Some(job) = state.jobs.get(id) else { continue };
+        if !reasons.contains_key(id)
+            && let Some(reason) = gate_reasons(state, job, now).into_iter().next()
+        {
+            reasons.insert(*id, reason);
+        }
+    }
+    reasoner.het_reasons(&mut reasons);
+    for decision in &outcome.plan.decisions {
+        if let Decision::Reject { job, reason } = decision {
+            reasons.insert(*job, reason.clone());
+        }
+    }
+    reasons
+}
+
+impl<'a> Reasoner<'a> {
+    pub(crate) fn new(
+        cache: &'a Cache,
+        state: &'a State,
+        now: Timestamp,
+        outcome: &'a Outcome,
+    ) -> Self {
+        let starts = outcome.plan.decisions.iter().flat_map(|d| match d {
+            Decision::Start(starts) => starts.iter().map(|s| s.job).collect(),
+            Decision::Reject { .. } => Vec::new(),
+        });
+        let promises = outcome.plan.promises.iter();
+        Self {
+            cache,
+            state,
+            now,
+            outcome,
+            starts: starts.collect(),
+            promises: promises.map(|p| (p.job, (p.start, p.nodes.as_slice()))).collect(),
+            bare: World::bare(state, crate::world::Bare::All),
+            empty: World::bare(state, crate::world::Bare::Usable),
+            order: cache.world.order_now(state.policy.nodes),
+        }
+    }
+
+    pub(crate) fn starts_now(&self, job: JobId) -> bool {
+        self.starts.contains(&job)
+    }
+
+    fn verdict(&self, job: &Arc<Job>) -> Verdict {
+        match self.blocked(job) {
+            Some(reason) => Verdict::Blocked(reason),
+            None => Verdict::Waits,
+        }
+    }
+
+    /// Why the job cannot start whatever others do; for a heterogeneous job, the first component
+    /// that cannot.
+    fn blocked(&self, job: &Arc<Job>) -> Option<Reason> {
+        group(self.state, job)?.into_iter().find_map(|job| self.blocked_alone(job))
+    }
+
+    /// As [`Self::blocked`], for one component.
+    pub(crate) fn blocked_alone(&self, job: &Job) -> Option<Reason> {
+        if let Some(name) = &job.spec.request.reservation {
+            return Some(Reason::ReservationAbsent { name: name.clone() });
+        }
+        if let Some(limit) = self.throttled(job) {
+            return Some(Reason::ArrayTaskLimit { limit });
+        }
+        let asks = asks(self.state, job);
+        let Some(first) = asks.first() else { return Some(self.no_partition(job)) };
+        for (name, wanted) in &first.licences {
+            let total = self.state.licences.get(name).map_or(0, |l| l.total);
+            if *wanted > total {
+                let (name, wanted) = (name.clone(), *wanted);
+                return Some(Reason::LicencesNeverEnough { name, wanted, total });
+            }
+        }
+        if asks.iter().any(|ask| self.fits(&self.empty, ask).is_some()) {
+            return None;
+        }
+        if asks.iter().any(|ask| self.fits(&self.bare, ask).is_some()) {
+            let nodes = asks
+                .iter()
+                .map(|ask| shortage::unavailable(&self.cache.world, &self.bare, ask))
+                .find(|nodes| !nodes.is_empty())
+                .unwrap_or_default();
+            return Some(Reason::NodesUnavailable { nodes });
+        }
+        Some(shortage::never(&self.bare, first))
+    }
+
+    /// The nodes it takes on a world with nothing on it, in number.
+    fn fits(&self, world: &World, ask: &Ask) -> Option<u32> {
+        let span = Span::of(self.now, self.now, ask.limit);
+        let picks = place(world, ask, span, &self.order, &mut Work::default())?;
+        Some(picks.len() as u32)
+    }
+
+    fn throttled(&self, job: &Job) -> Option<u32> {
+        let array = job.array?.array;
+        let record = self.state.index.arrays.get(&array)?;
+        let limit = record.throttle?;
+        let starting = self.starts.iter().filter(|id| {
+            self.state.jobs.get(*id).and_then(|j| j.array).is_some_and(|t| t.array == array)
+        });
+        (record.active as usize + starting.count() >= limit as usize).then_some(limit)
+    }
+
+    /// Why none of its partitions can start it.
+    fn no_partition(&self, job: &Job) -> Reason {
+        let spec = &job.spec;
+        let partitions: Vec<_> =
+            spec.partitions.iter().filter_map(|name| self.state.partitions.get(name)).collect();
+        let Some(partition) = partitions.first() else {
+            let partition = spec.partitions.first().cloned().unwrap_or_default();
+            return Reason::PartitionDown { partition };
+        };
+        let name = partition.name.clone();
+        match partition.state {
+            PartitionState::Down => return Reason::PartitionDown { partition: name },
+            PartitionState::Inactive => return Reason::PartitionInactive { partition: name },
+            PartitionState::Up | PartitionState::Drain => {}
+        }
+        if !partition.allow_accounts.is_empty() && !partition.allow_accounts.contains(&spec.account)
+        {
+            let lacking = format!("account {} may not use this partition", spec.account);
+            return Reason::NoNodeFits { partition: name, wanted: 1, found: 0, lacking };
+        }
+        if crate::queue::limit_in(partition, job.time_limit, spec.time_min).is_none() {
+            return Reason::PartitionTimeLimit { partition: name, limit: partition.max_time };
+        }
+        Reason::PartitionNodeLimit { partition: name, wanted: spec.request.nodes_min() }
+    }
+
+    /// Why a job that could run has to wait: the head of a partition for what is in use, the others
+    /// for what comes first.
+    pub(crate) fn wait_reason(&self, job: &Job, ahead: u32, before: Option<JobId>) -> Reason {
+        if self.outcome.stopped_at.is_some_and(|at| at <= crate::order::order_key(self.state, job))
+        {
+            return Reason::BudgetEnded;
+        }
+        if self.promises.contains_key(&job.id) {
+            return self.shortage(job);
+        }
+        let asks = asks(self.state, job);
+        let behind = asks
+            .iter()
+            .find_map(|ask| self.outcome.promised.get(&ask.partition.name))
+            .copied()
+            .filter(|head| *head != job.id)
+            .or(before);
+        match behind {
+            Some(behind) => Reason::Priority { behind, ahead },
+            None => self.shortage(job),
+        }
+    }
+
+    /// What the job needs and others hold.
+    pub(crate) fn shortage(&self, job: &Job) -> Reason {
+        self.shortage_in(&self.cache.world, job)
+    }
+
+    fn shortage_in(&self, world: &World, job: &Job) -> Reason {
+        let asks = asks(self.state, job);
+        let Some(ask) = asks.first() else { return self.no_partition(job) };
+        let span = Span::of(self.now, self.now, ask.limit);
+        for (name, wanted) in &ask.licences {
+            let free = world.pool(name).map_or(0, |pool| pool.free(span));
+            if free < *wanted {
+                return Reason::Licences { name: name.clone(), wanted: *wanted, free };
+            }
+        }
+        let (start, nodes) = self.promises.get(&job.id).copied().unzip();
+        let nodes = nodes.unwrap_or(&[]);
+        let count = match nodes.len() {
+            0 => self.fits(&self.empty, ask).unwrap_or(ask.request.nodes_min()),
+            n => n as u32,
+        };
+        shortage::in_use(world, ask, self.now, count, start, nodes)
+    }
+
+    /// True where the job would fit now if nobody else waited.
+    pub(crate) fn fits_beside_running(&self, job: &Job) -> bool {
+        asks(self.state, job).iter().any(|ask| {
+            self.cache.world.licences_fit(ask, Span::of(self.now, self.now, ask.limit))
+                && self.fits(&self.cache.world, ask).is_some()
+        })
+    }
+
+    /// Reasons of heterogeneous jobs: the component at fault has its own, the others wait for it.
+    fn het_reasons(&self, reasons: &mut BTreeMap<JobId, Reason>) {
+        let jobs = self.state.index.pending.iter().filter_map(|id| self.state.jobs.get(id));
+        let leaders: Vec<_> = jobs.filter(|j| j.het.is_some_and(|p| p.offset == 0)).collect();
+        if leaders.is_empty() {
+            return;
+        }
+        let mut world = self.cache.world.clone();
+        for leader in leaders {
+            let Some(group) = group(self.state, leader) else { continue };
+            let Some((culprit, own)) = self.het_culprit(&mut world, &group) else { continue };
+            for job in &group {
+                let gate = gate_reasons(self.state, job, self.now).into_iter().next();
+                let peer = Reason::HetPeer { peer: culprit };
+                let reason = if job.id == culprit { own.clone() } else { gate.unwrap_or(peer) };
+                reasons.insert(job.id, reason);
+            }
+        }
+    }
+
+    /// The component that keeps a group from starting, with its reason: the first that is not free
+    /// to start, else the first that can never start, else the first that finds no room beside the
+    /// components before it. `None` where nothing does.
+    pub(crate) fn het_culprit(
+        &self,
+        world: &mut World,
+        group: &[&Arc<Job>],
+    ) -> Option<(JobId, Reason)> {
+        let gate = |job: &&Arc<Job>| {
+            let reason = gate_reasons(self.state, job, self.now).into_iter().next()?;
+            Some((job.id, reason))
+        };
+        let blocked = |job: &&Arc<Job>| Some((job.id, self.blocked_alone(job)?));
+        if let Some(found) = group.iter().find_map(gate) {
+            return Some(found);
+        }
+        if let Some(found) = group.iter().find_map(blocked) {
+            return Some(found);
+        }
+        let mut laid = Vec::new();
+        let mut found = None;
+        for job in group {
+            let place_of = |ask: &Ask| {
+                let span = Span::of(self.now, self.now, ask.limit);
+                let fits = world.licences_fit(ask, span);
+                let picks = place(world, ask, span, &self.order, &mut Work::default());
+                picks.filter(|_| fits)
+            };
+            let asks = asks(self.state, job);
+            match asks.iter().find_map(|ask| Some((ask.clone(), place_of(ask)?))) {
+                Some((ask, picks)) => {
+                    let span = Span::of(self.now, self.now, ask.limit);
+                    world.reserve(&ask, &picks, span);
+                    laid.push((ask, picks));
+                }
+                None => {
+                    found = Some((job.id, self.shortage_in(world, job)));
+                    break;
+                }
+            }
+        }
+        crate::timeline::undo(world, &laid);
+        found
+    }
+}
+
+/// A limit in seconds, the longest for none.
+pub(crate) fn limit_seconds(limit: TimeLimit) -> u64 {
+    limit.seconds().map_or(u64::MAX, |s| s.0)
+}

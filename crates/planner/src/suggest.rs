@@ -1,0 +1,349 @@
+//! Changes to a request that would start the job now, each tried by planning with it.
+
+use crate::cache::Cache;
+use crate::round::{Budget, plan};
+use muster_model::{
+    Decision, Event, EventKind, GpuScope, Job, JobId, JobSpec, JobUpdate, MemoryRequest, Mib,
+    NodeCount, Plan, Seconds, State, TimeLimit, Timestamp,
+};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// At most so many changes are tried for one job.
+const TRIES_MAX: usize = 48;
+
+/// A change that starts the job now, and what it costs others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suggestion {
+    /// What to ask for instead.
+    pub change: Change,
+    /// Jobs that would start now without the change and would not with it.
+    pub displaces: Vec<JobId>,
+}
+
+/// A change to one part of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A smaller time limit (`--time`).
+    TimeLimit(Seconds),
+    /// So many GPUs in place of the count asked for.
+    Gpus {
+        /// The model named, where one is.
+        model: Option<String>,
+        /// As asked.
+        from: u32,
+        /// As it would start.
+        to: u32,
+        /// Counted over what.
+        scope: GpuScope,
+    },
+    /// GPUs of another model, or of any (`None`).
+    GpuModel {
+        /// The model asked for.
+        from: String,
+        /// The model that would do.
+        to: Option<String>,
+        /// How many of them.
+        count: u32,
+        /// Counted over what.
+        scope: GpuScope,
+    },
+    /// Less memory on each GPU.
+    GpuMemory(Mib),
+    /// So many nodes.
+    Nodes(u32),
+    /// So many CPUs a task.
+    CpusPerTask(u32),
+    /// So much memory on each node.
+    Memory(Mib),
+    /// Another partition.
+    Partition(String),
+    /// Without the feature expression.
+    NoConstraint,
+    /// Shared nodes in place of nodes for itself.
+    Shared,
+}
+
+impl Change {
+    /// The change as an option of sbatch.
+    pub fn option(&self) -> String {
+        match self {
+            Self::TimeLimit(limit) => format!("--time={}", limit.0 / 60),
+            Self::Gpus { model: Some(model), to, scope, .. } => {
+                format!("{}={model}:{to}", gpu_option(*scope))
+            }
+            Self::Gpus { model: None, to, scope, .. } => format!("{}={to}", gpu_option(*scope)),
+            Self::GpuModel { to: Some(to), count, scope, .. } => {
+                format!("{}={to}:{count}", gpu_option(*scope))
+            }
+            Self::GpuModel { to: None, count, scope, .. } => {
+                format!("{}={count}", gpu_option(*scope))
+            }
+            Self::GpuMemory(memory) => format!("#MUSTER --gpu-memory={memory}"),
+            Self::Nodes(nodes) => format!("--nodes={nodes}"),
+            Self::CpusPerTask(cpus) => format!("--cpus-per-task={cpus}"),
+            Self::Memory(memory) => format!("--mem={memory}"),
+            Self::Partition(name) => format!("--partition={name}"),
+            Self::NoConstraint => "without --constraint".to_owned(),
+            Self::Shared => "without --exclusive".to_owned(),
+        }
+    }
+}
+
+/// The option that counts GPUs over this scope.
+const fn gpu_option(scope: GpuScope) -> &'static str {
+    match scope {
+        GpuScope::Job => "--gpus",
+        GpuScope::Node => "--gpus-per-node",
+        GpuScope::Task => "--gpus-per-task",
+        GpuScope::Socket => "--gpus-per-socket",
+    }
+}
+
+impl fmt::Display for Suggestion {
+    /// One sentence, lower case, no full stop.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.change {
+            Change::TimeLimit(limit) => {
+                write!(f, "with a time limit of {} minutes it would start now", limit.0 / 60)
+            }
+            Change::Gpus { from, to, .. } => {
+                write!(f, "with {to} GPUs in place of {from} it would start now")
+            }
+            Change::GpuModel { from, to: Some(to), .. } => {
+                write!(f, "with {to} GPUs in place of {from} it would start now")
+            }
+            Change::GpuModel { from, to: None, .. } => {
+                write!(f, "with any GPU in place of {from} it would start now")
+            }
+            Change::GpuMemory(memory) => {
+                write!(f, "with {memory} on each GPU it would start now")
+            }
+            Change::Nodes(1) => f.write_str("with 1 node it would start now"),
+            Change::Nodes(nodes) => write!(f, "with {nodes} nodes it would start now"),
+            Change::CpusPerTask(cpus) => {
+                write!(f, "with {cpus} CPUs a task it would start now")
+            }
+            Change::Memory(memory) => write!(f, "with {memory} of memory it would start now"),
+            Change::Partition(name) => write!(f, "in partition {name} it would start now"),
+            Change::NoConstraint => f.write_str("without its constraint it would start now"),
+            Change::Shared => f.write_str("on shared nodes it would start now"),
+        }
+    }
+}
+
+/// The smallest change of each kind that starts the job now.
+pub(crate) fn suggestions(
+    cache: &mut Cache,
+    state: &State,
+    job: &Arc<Job>,
+    now: Timestamp,
+    without: &Plan,
+) -> Vec<Suggestion> {
+    if job.het.is_some() || job.eligible.is_none_or(|at| at > now) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut tries = 0;
+    for kind in candidates(cache, state, job, now, without) {
+        // Each kind lists its changes from the smallest to the largest; the first that helps stands.
+        for (change, spec) in kind {
+            if tries == TRIES_MAX {
+                break;
+            }
+            tries += 1;
+            if let Some(displaces) = helps(cache, state, job, now, spec, without) {
+                found.push(Suggestion { change, displaces });
+                break;
+            }
+        }
+    }
+    // The cache follows the true state again.
+    cache.follow(state, now);
+    found
+}
+
+fn started(plan: &Plan) -> BTreeSet<JobId> {
+    let starts = plan.decisions.iter().filter_map(|d| match d {
+        Decision::Start(starts) => Some(starts),
+        Decision::Reject { .. } => None,
+    });
+    starts.flatten().map(|s| s.job).collect()
+}
+
+/// Plans with the changed spec on a forked state: the jobs displaced, where the job starts.
+fn helps(
+    cache: &mut Cache,
+    state: &State,
+    job: &Arc<Job>,
+    now: Timestamp,
+    spec: JobSpec,
+    without: &Plan,
+) -> Option<Vec<JobId>> {
+    let mut fork = state.clone();
+    let update = JobUpdate { spec: Some(Arc::new(spec)), ..JobUpdate::default() };
+    let kind = EventKind::JobUpdated { job: job.id, update: Box::new(update) };
+    fork.apply(&Event { at: now, kind }).ok()?;
+    let with = started(&plan(cache, &fork, now, Budget::UNLIMITED).plan);
+    let displaced = started(without).difference(&with).copied().collect();
+    with.contains(&job.id).then_some(displaced)
+}
+
+type Changes = Vec<(Change, JobSpec)>;
+
+fn candidates(
+    cache: &Cache,
+    state: &State,
+    job: &Arc<Job>,
+    now: Timestamp,
+    without: &Plan,
+) -> Vec<Changes> {
+    let spec = job.spec.as_ref();
+    vec![
+        shorter(state, job, now, without),
+        fewer_gpus(spec),
+        other_models(cache, spec),
+        fewer_nodes(spec),
+        fewer_cpus(spec),
+        less_memory(cache, spec),
+        smaller_gpu_memory(cache, spec),
+        other_partitions(state, spec),
+        looser(spec),
+    ]
+}
+
+/// The partition's limit, and limits that end where a promise begins.
+fn shorter(state: &State, job: &Job, now: Timestamp, without: &Plan) -> Changes {
+    let asked = crate::reasons::limit_seconds(job.time_limit);
+    let partitions = job.spec.partitions.iter().filter_map(|name| state.partitions.get(name));
+    let bounds = partitions.map(|p| crate::reasons::limit_seconds(p.max_time));
+    let gaps = without
+        .promises
+        .iter()
+        .filter(|p| p.job != job.id && p.start != Timestamp::NEVER)
+        .map(|p| p.start.since(now).0 / 60 * 60);
+    let limits: BTreeSet<u64> = bounds.chain(gaps).filter(|s| *s >= 60 && *s < asked).collect();
+    let with = |s: u64| {
+        let mut spec = job.spec.as_ref().clone();
+        spec.time_limit = Some(TimeLimit::Of(Seconds(s)));
+        spec.time_min = spec.time_min.map(|least| least.min(Seconds(s)));
+        (Change::TimeLimit(Seconds(s)), spec)
+    };
+    limits.into_iter().rev().map(with).collect()
+}
+
+/// Numbers below `from` to try, the largest first: each one down, then by halves.
+fn below(from: u32) -> Vec<u32> {
+    let near = (from.saturating_sub(4)..from).rev();
+    let halves = std::iter::successors(Some(from / 2), |n| Some(n / 2)).take_while(|n| *n > 0);
+    let all: BTreeSet<u32> = near.chain(halves).filter(|n| *n > 0 && *n < from).collect();
+    all.into_iter().rev().collect()
+}
+
+fn fewer_gpus(spec: &JobSpec) -> Changes {
+    let mut changes = Vec::new();
+    for (at, gpus) in spec.request.gpus.iter().enumerate() {
+        for to in below(gpus.count) {
+            let mut changed = spec.clone();
+            changed.request.gpus[at].count = to;
+            let change =
+                Change::Gpus { model: gpus.model.clone(), from: gpus.count, to, scope: gpus.scope };
+            changes.push((change, changed));
+        }
+    }
+    changes
+}
+
+fn other_models(cache: &Cache, spec: &JobSpec) -> Changes {
+    let mut changes = Vec::new();
+    let known: BTreeSet<&String> =
+        cache.world.views().iter().flat_map(|v| v.models.iter().map(|m| &m.0)).collect();
+    for (at, gpus) in spec.request.gpus.iter().enumerate() {
+        let Some(from) = &gpus.model else { continue };
+        let others = known.iter().filter(|m| !m.eq_ignore_ascii_case(from));
+        for to in others.map(|m| Some((*m).clone())).chain(std::iter::once(None)) {
+            let mut changed = spec.clone();
+            changed.request.gpus[at].model.clone_from(&to);
+            let (from, count, scope) = (from.clone(), gpus.count, gpus.scope);
+            changes.push((Change::GpuModel { from, to, count, scope }, changed));
+        }
+    }
+    changes
+}
+
+fn fewer_nodes(spec: &JobSpec) -> Changes {
+    let Some(nodes) = &spec.request.nodes else { return Vec::new() };
+    let with = |to: u32| {
+        let mut changed = spec.clone();
+        changed.request.nodes = Some(NodeCount::exactly(to));
+        (Change::Nodes(to), changed)
+    };
+    below(nodes.least()).into_iter().map(with).collect()
+}
+
+fn fewer_cpus(spec: &JobSpec) -> Changes {
+    let with = |to: u32| {
+        let mut changed = spec.clone();
+        changed.request.cpus_per_task = Some(to);
+        (Change::CpusPerTask(to), changed)
+    };
+    below(spec.request.cpus_per_task()).into_iter().map(with).collect()
+}
+
+/// As much as some node has free now, the largest first.
+fn less_memory(cache: &Cache, spec: &JobSpec) -> Changes {
+    let MemoryRequest::PerNode(asked) = spec.request.memory else { return Vec::new() };
+    let free: BTreeSet<u64> =
+        cache.world.views().iter().map(|v| v.free_memory).filter(|m| *m > 0).collect();
+    let with = |to: u64| {
+        let mut changed = spec.clone();
+        changed.request.memory = MemoryRequest::PerNode(Mib(to));
+        (Change::Memory(Mib(to)), changed)
+    };
+    free.range(..asked.0).rev().take(4).copied().map(with).collect()
+}
+
+fn smaller_gpu_memory(cache: &Cache, spec: &JobSpec) -> Changes {
+    let Some(asked) = spec.request.gpu_memory else { return Vec::new() };
+    let sizes: BTreeSet<Mib> = cache
+        .world
+        .views()
+        .iter()
+        .flat_map(|v| v.node.devices.iter().map(|d| d.memory))
+        .filter(|size| *size < asked)
+        .collect();
+    let with = |to: Mib| {
+        let mut changed = spec.clone();
+        changed.request.gpu_memory = Some(to);
+        (Change::GpuMemory(to), changed)
+    };
+    sizes.into_iter().rev().take(4).map(with).collect()
+}
+
+fn other_partitions(state: &State, spec: &JobSpec) -> Changes {
+    let others = state.partitions.values().filter(|p| {
+        !spec.partitions.contains(&p.name) && p.state.takes_jobs() && p.state.starts_jobs()
+    });
+    let with = |name: &String| {
+        let mut changed = spec.clone();
+        changed.partitions = vec![name.clone()];
+        (Change::Partition(name.clone()), changed)
+    };
+    others.map(|p| with(&p.name)).collect()
+}
+
+fn looser(spec: &JobSpec) -> Changes {
+    let mut changes = Vec::new();
+    if spec.request.constraint.is_some() {
+        let mut changed = spec.clone();
+        changed.request.constraint = None;
+        changes.push((Change::NoConstraint, changed));
+    }
+    if spec.request.exclusive != muster_model::Exclusive::No {
+        let mut changed = spec.clone();
+        changed.request.exclusive = muster_model::Exclusive::No;
+        changes.push((Change::Shared, changed));
+    }
+    changes
+}
