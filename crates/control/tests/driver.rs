@@ -149,7 +149,10 @@ fn a_full_disk_refuses_commands_and_loses_nothing() {
     bed.disk.fail(Some(Failure::Full));
     let refused =
         bed.handle().call(user(1000), Command::Submit(Box::new(job(&user(1000), "exit 0"))));
-    assert!(matches!(refused, Err(CommandError::Store { code: "E_STORE_FULL", .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(CommandError::Store { code: "E_STORE_FULL", .. })),
+        "{refused:?}"
+    );
     bed.disk.fail(None);
     let after = bed.submit("exit 0");
     assert_eq!(after, JobId(before.0 + 1));

@@ -68,6 +68,13 @@ impl QueueRow {
         self.job = format!("{}_[{}{throttle}]", array.id, array.tasks);
     }
 
+    /// The same where there are several of them.
+    pub fn fold_tasks_where_many(&mut self, indices: &[u32]) {
+        if indices.len() > 1 {
+            self.fold_tasks(&indices.iter().copied().collect());
+        }
+    }
+
     /// With what is seldom shown.
     #[must_use]
     pub fn with_detail(mut self, state: &State, job: &Job) -> Self {

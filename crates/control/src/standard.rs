@@ -1,0 +1,49 @@
+//! The planner and the checker that the daemon runs with.
+
+use crate::round::{Breach, Checking, Planning};
+use muster_model::{Event, JobId, Plan, State, Timestamp};
+use muster_planner::{Budget, Planner};
+
+/// What one round may cost, in the planner's steps. A round that ends for want of them says so, and
+/// the next one goes on from there.
+const ROUND_STEPS: u64 = 20_000_000;
+
+/// The planner of crate `planner`, asked round by round.
+#[derive(Default)]
+pub struct StandardPlanner {
+    planner: Option<Planner>,
+    resume_after: Option<JobId>,
+}
+
+/// The checker of crate `plan-check`, on what a plan touches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StandardChecker;
+
+impl Planning for StandardPlanner {
+    fn reset(&mut self, state: &State) {
+        self.planner = Some(Planner::new(state));
+        self.resume_after = None;
+    }
+
+    /// The planner sees by itself what differs between two states.
+    fn observe(&mut self, _event: &Event) {}
+
+    fn plan(&mut self, state: &State, now: Timestamp) -> Plan {
+        let budget = Budget { steps: ROUND_STEPS, resume_after: self.resume_after };
+        let planner = self.planner.get_or_insert_with(|| Planner::new(state));
+        let plan = planner.plan(state, now, budget);
+        self.resume_after = plan.resume_after;
+        plan
+    }
+}
+
+impl Checking for StandardChecker {
+    fn check(&self, state: &State, plan: &Plan) -> Vec<Breach> {
+        let breach = |found: muster_plan_check::Violation| Breach {
+            rule: found.rule.code().to_owned(),
+            message: found.to_string(),
+            jobs: found.jobs,
+        };
+        muster_plan_check::check(state, plan).into_iter().map(breach).collect()
+    }
+}

@@ -1,0 +1,67 @@
+//! What is wrong now: kept for `muster status`, written to the log.
+
+use muster_control::Alarm;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// How many of the newest alarms are kept.
+const KEPT_MAX: usize = 32;
+
+/// The most snapshots of refused plans that are kept.
+const PLANS_MAX: usize = 16;
+
+/// The newest alarms.
+pub(crate) struct Alarms {
+    newest: Mutex<VecDeque<String>>,
+    dir: PathBuf,
+}
+
+impl Alarms {
+    /// Keeps refused plans below the state directory.
+    pub(crate) fn new(state_dir: &Path) -> Self {
+        Self { newest: Mutex::default(), dir: state_dir.join("refused-plans") }
+    }
+
+    /// Takes an alarm. Never waits for anything but the disk, and that only for refused plans.
+    pub(crate) fn raise(&self, alarm: &Alarm) {
+        if let Alarm::PlanRefused { state, plan, .. } = alarm {
+            self.keep(state, plan);
+        }
+        if matches!(alarm, Alarm::StoreMended) {
+            tracing::info!(%alarm, "alarm");
+        } else {
+            tracing::warn!(%alarm, "alarm");
+        }
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = alarm.to_string();
+        if newest.back() != Some(&text) {
+            newest.push_back(text);
+        }
+        while newest.len() > KEPT_MAX {
+            newest.pop_front();
+        }
+    }
+
+    /// The newest, oldest first.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// The exact input and output of a refused round, to be looked into.
+    fn keep(&self, state: &muster_model::State, plan: &muster_model::Plan) {
+        let write = || -> std::io::Result<()> {
+            std::fs::create_dir_all(&self.dir)?;
+            if std::fs::read_dir(&self.dir)?.count() >= PLANS_MAX {
+                return Ok(());
+            }
+            let file = std::fs::File::create(self.dir.join(format!("{}.json", state.seq)))?;
+            let both = serde_json::json!({ "plan": plan, "state": state });
+            serde_json::to_writer(std::io::BufWriter::new(file), &both)?;
+            Ok(())
+        };
+        if let Err(error) = write() {
+            tracing::warn!(%error, "a refused plan could not be kept");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The daemon itself: who it is, what it counts, what an admin may ask of it.
+
+use super::error::{Answer, Refusal};
+use super::extract::Body;
+use super::jobs::command;
+use crate::app::{App, Caller, Shared};
+use crate::site;
+use axum::extract::State as Given;
+use axum::{Extension, Json};
+use hyper::StatusCode;
+use muster_api::{
+    ApiError, BackupRequest, BackupResponse, ConfigChange, Ping, Place, Problem, ReloadResponse,
+    Stats,
+};
+use muster_config::ConfigError;
+use muster_control::command::{Command, Principal};
+use muster_model::SCHEMA_VERSION;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Are you there, and who am I?
+#[utoipa::path(get, path = "/v1/ping", responses((status = 200, body = Ping)))]
+pub(crate) async fn ping(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Json<Ping> {
+    Json(Ping {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        schema: SCHEMA_VERSION,
+        cluster: app.config.load().cluster.name.clone(),
+        principal: caller.user.clone(),
+        uid: caller.uid,
+        admin: caller.admin,
+        pid: std::process::id(),
+        started_ms: app.started,
+        now_ms: App::now(),
+        seq: app.handle.state().seq,
+        state_dir: app.state_dir.to_string_lossy().into_owned(),
+        notes: app.notes.clone(),
+    })
+}
+
+/// What is counted.
+#[utoipa::path(get, path = "/v1/stats", responses((status = 200, body = Stats)))]
+pub(crate) async fn stats(Given(app): Given<Shared>) -> Json<Stats> {
+    let state = app.handle.state();
+    let counters = app.handle.counters().all();
+    Json(Stats {
+        seq: state.seq,
+        pending: state.index.pending.len() as u64,
+        active: state.index.active.len() as u64,
+        ended: state.index.ended.len() as u64,
+        counters: counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        alarms: app.alarms.texts(),
+    })
+}
+
+/// What this machine has and lacks.
+#[utoipa::path(get, path = "/v1/doctor", responses((status = 200, body = Object)))]
+pub(crate) async fn doctor(Given(app): Given<Shared>) -> Answer<serde_json::Value> {
+    let look = tokio::task::spawn_blocking(move || crate::doctor::look(Some(&app.state_dir)));
+    let report = look.await.map_err(|error| Refusal::fault(error.to_string()))?;
+    let report = serde_json::to_value(report).map_err(|e| Refusal::fault(e.to_string()))?;
+    Ok(Json(report))
+}
+
+fn admins_only(caller: &Principal, what: &str) -> Result<(), Refusal> {
+    if caller.admin {
+        return Ok(());
+    }
+    Err(Refusal::forbidden(format!("only an admin may {what}")))
+}
+
+/// Reads the configuration anew and takes over what changed.
+#[utoipa::path(post, path = "/v1/config/reload", responses(
+    (status = 200, body = ReloadResponse), (status = 403, body = ApiError),
+    (status = 422, body = ApiError)))]
+pub(crate) async fn reload(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Answer<ReloadResponse> {
+    admins_only(&caller, "reload the configuration")?;
+    let source = app.source.clone();
+    let read = tokio::task::spawn_blocking(move || source.read());
+    let config = read.await.map_err(|error| Refusal::fault(error.to_string()))?;
+    let config = config.map_err(|error| config_refusal(&error))?;
+    let before = app.config.load_full();
+    let nodes = app.handle.state().nodes.values().map(|n| n.name.clone()).collect();
+    let site = site::site(&config, &nodes).map_err(|error| config_refusal(&error))?;
+    command(&app.handle, &caller, Command::Configure(Box::new(site))).await?;
+    let mut response = ReloadResponse::default();
+    for change in before.changes_to(&config) {
+        if change.restart {
+            response.restart_needed.push(change.key.clone());
+        }
+        response.changes.push(ConfigChange {
+            key: change.key,
+            before: change.before,
+            after: change.after,
+        });
+    }
+    app.admins.store(Arc::new(config.daemon.admins.clone()));
+    app.config.store(Arc::new(config));
+    Ok(Json(response))
+}
+
+fn config_refusal(error: &ConfigError) -> Refusal {
+    let problems = error.problems.iter().map(|p| Problem {
+        code: p.code.to_owned(),
+        message: p.message.clone(),
+        place: Some(Place { source: p.source.clone(), line: p.line, column: p.column }),
+        hint: p.hint.clone(),
+    });
+    let error = ApiError::of_problems(problems.collect());
+    Refusal { status: StatusCode::UNPROCESSABLE_ENTITY, error }
+}
+
+/// Writes a backup while the daemon runs.
+#[utoipa::path(post, path = "/v1/backup", request_body = BackupRequest, responses(
+    (status = 200, body = BackupResponse), (status = 403, body = ApiError),
+    (status = 422, body = ApiError)))]
+pub(crate) async fn backup(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Body(request): Body<BackupRequest>,
+) -> Answer<BackupResponse> {
+    admins_only(&caller, "write a backup")?;
+    if !Path::new(&request.path).is_absolute() {
+        let message = format!("the backup's path {:?} is not absolute", request.path);
+        return Err(Refusal::invalid("E_BACKUP_PATH", message));
+    }
+    let dir = app.state_dir.clone();
+    let path = request.path.clone();
+    let write = tokio::task::spawn_blocking(move || crate::backup::write(&dir, Path::new(&path)));
+    let written = write.await.map_err(|error| Refusal::fault(error.to_string()))?;
+    let (bytes, seq) =
+        written.map_err(|error| Refusal::invalid(error.code(), error.to_string()))?;
+    Ok(Json(BackupResponse { path: request.path, bytes, seq }))
+}
+
+/// Ends the daemon; jobs go on.
+#[utoipa::path(post, path = "/v1/shutdown", responses(
+    (status = 200, body = Object), (status = 403, body = ApiError)))]
+pub(crate) async fn shutdown(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+) -> Answer<serde_json::Value> {
+    admins_only(&caller, "stop the daemon")?;
+    tracing::info!(user = %caller.user, "asked to stop");
+    app.stop.send_replace(true);
+    Ok(Json(serde_json::json!({ "stopping": true, "pid": std::process::id() })))
+}

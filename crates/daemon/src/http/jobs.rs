@@ -1,0 +1,351 @@
+//! Jobs: submitted, looked at, waited for.
+
+use super::error::{Answer, Refusal};
+use super::extract::{Asked, Body};
+use super::filter::job_ref;
+use crate::app::{App, Caller, Shared};
+use crate::reasons::Known;
+use crate::submit;
+use axum::extract::{Path, State as Given};
+use axum::{Extension, Json};
+use hyper::StatusCode;
+use muster_api::{
+    ApiError, JobEnd, JobPage, JobRef, JobView, PAGE_DEFAULT, PayloadView, ReasonView, ScriptView,
+    StepAccess, SubmitRequest, SubmitResponse, WaitQuery, WaitResponse, WhyPage, WhyView,
+};
+use muster_control::command::{Command, CommandError, Principal, Reply};
+use muster_control::{Handle, Ticket};
+use muster_model::{Job, JobId, JobState, Payload};
+use muster_slurm_syntax::pattern;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The longest wait of one request, seconds.
+const WAIT_MAX_S: u32 = 60;
+
+/// Gives a command up where the one who asked is gone before its turn.
+struct GiveUp(Ticket);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+/// Hands a command to the writer and waits for its answer. Dropping the future gives it up.
+pub(crate) async fn command(
+    handle: &Handle,
+    principal: &Principal,
+    command: Command,
+) -> Result<Reply, CommandError> {
+    let (answer, wait) = oneshot::channel();
+    let ticket = handle.submit(principal.clone(), command, move |reply| {
+        // The one who asked may be gone.
+        let _ = answer.send(reply);
+    })?;
+    let _ticket = GiveUp(ticket);
+    wait.await.unwrap_or(Err(CommandError::Stopping))
+}
+
+/// Submits a job, or says when and where it would start.
+#[utoipa::path(post, path = "/v1/jobs", request_body = SubmitRequest, responses(
+    (status = 200, body = SubmitResponse), (status = 403, body = ApiError),
+    (status = 422, body = ApiError), (status = 503, body = ApiError)))]
+pub(crate) async fn submit(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Body(request): Body<SubmitRequest>,
+) -> Answer<SubmitResponse> {
+    may_run(&app, &caller)?;
+    let policy = Arc::clone(&app.handle.state().policy);
+    let site = submit::Site { now: App::now(), zone: &app.zone, policy: &policy };
+    let read = submit::read(&request, &caller, &site)?;
+    let cluster = app.config.load().cluster.name.clone();
+    let components = read.submission.specs.len() as u32;
+    let mut response = SubmitResponse {
+        cluster,
+        components,
+        tasks: 1,
+        warnings: read.warnings,
+        client: read.client,
+        ..SubmitResponse::default()
+    };
+    if request.test_only || response.client.test_only {
+        response.trial = Some(crate::trial::trial(&app, &caller, read.submission, &request).await?);
+        return Ok(Json(response));
+    }
+    let command = self::command(&app.handle, &caller, Command::Submit(Box::new(read.submission)));
+    match command.await.map_err(|error| submit::refused(error, &request))? {
+        Reply::Submitted { id, count } => {
+            response.job_id = id.0;
+            response.tasks = if components > 1 { 1 } else { count };
+            Ok(Json(response))
+        }
+        other => Err(Refusal::fault(format!("a submission was answered with {other:?}"))),
+    }
+}
+
+/// A daemon that is not root's can only run its own user's jobs.
+fn may_run(app: &App, caller: &Principal) -> Result<(), Refusal> {
+    if app.uid == 0 || caller.uid == app.uid {
+        return Ok(());
+    }
+    let message = format!(
+        "this daemon runs as user {} and cannot run jobs of {}",
+        app.names.of(app.uid),
+        caller.user
+    );
+    Err(Refusal::new(StatusCode::FORBIDDEN, "E_OTHER_USER", message)
+        .hint("a daemon that root starts runs jobs of all users"))
+}
+
+/// The live jobs that a name stands for.
+fn resolve(app: &App, job: &JobRef) -> Result<(Arc<muster_model::State>, Vec<JobId>), Refusal> {
+    let state = app.handle.state();
+    let ids = job.resolve(&state);
+    if ids.is_empty() {
+        let unknown = CommandError::UnknownJob { job: job.to_string() };
+        return Err(unknown.into());
+    }
+    Ok((state, ids))
+}
+
+/// The full views of what a name stands for; alike waiting tasks of an array come as one.
+pub(crate) fn views(app: &App, job: &JobRef) -> Result<JobPage, Refusal> {
+    resolve(app, job)?;
+    let known = app.reasons.of(&app.handle);
+    let ids = job.resolve(&known.state);
+    let mut jobs = Vec::new();
+    for (first, tasks) in alike(&known, &ids) {
+        let Some(job) = known.state.job(first) else { continue };
+        if jobs.len() as u32 == PAGE_DEFAULT {
+            break;
+        }
+        let mut view =
+            JobView::of(&known.state, job, known.reason(job).map_or(&[], std::slice::from_ref));
+        view.row.fold_tasks_where_many(&tasks);
+        fill_paths(&known, job, &mut view);
+        jobs.push(view);
+    }
+    Ok(JobPage { jobs, next: None, now_ms: App::now() })
+}
+
+/// Jobs with the indices of waiting array tasks that are alike folded under the first.
+fn alike(known: &Known, ids: &[JobId]) -> Vec<(JobId, Vec<u32>)> {
+    let mut groups: Vec<(JobId, Vec<u32>)> = Vec::new();
+    let mut open: Option<(JobId, *const muster_model::JobSpec)> = None;
+    for id in ids {
+        let Some(job) = known.state.job(*id) else { continue };
+        let spec = Arc::as_ptr(&job.spec);
+        let task = job.array.filter(|_| job.is_pending() && job.hold.is_none());
+        match (task, open) {
+            (Some(task), Some((array, like))) if array == task.array && like == spec => {
+                if let Some(last) = groups.last_mut() {
+                    last.1.push(task.index);
+                }
+            }
+            (task, _) => {
+                groups.push((*id, task.iter().map(|t| t.index).collect()));
+                open = task.map(|t| (t.array, spec));
+            }
+        }
+    }
+    groups
+}
+
+/// The output, error and input paths with the patterns filled in.
+fn fill_paths(known: &Known, job: &Job, view: &mut JobView) {
+    if job.spec.kind == muster_model::JobKind::Allocation {
+        return;
+    }
+    let first = job.placement.as_ref().and_then(|p| p.nodes.first());
+    let node = first.map(|n| known.state.node_name(n.node)).unwrap_or_default();
+    let values = pattern::Values {
+        job_id: job.id.0,
+        array: job.array.map(|a| (a.array.0, a.index)),
+        step: None,
+        node_name: &node,
+        node_index: 0,
+        task: 0,
+        user: &job.spec.owner.user,
+        job_name: &job.spec.name,
+        restarts: job.attempt.saturating_sub(1),
+    };
+    let full = |text: &str| {
+        let path = pattern::expand(text, &values);
+        std::path::Path::new(&job.spec.cwd).join(path).to_string_lossy().into_owned()
+    };
+    let usual = if job.array.is_some() { "slurm-%A_%a.out" } else { "slurm-%j.out" };
+    let stdio = &job.spec.stdio;
+    view.stdout_path = full(stdio.output.as_deref().unwrap_or(usual));
+    view.stderr_path = match &stdio.error {
+        Some(error) => full(error),
+        None => view.stdout_path.clone(),
+    };
+    view.stdin_path = stdio.input.as_deref().map_or_else(|| "/dev/null".to_owned(), full);
+}
+
+/// Why jobs wait.
+#[utoipa::path(get, path = "/v1/jobs/{job}/why", params(("job" = String, Path)), responses(
+    (status = 200, body = WhyPage), (status = 404, body = ApiError)))]
+pub(crate) async fn why(Given(app): Given<Shared>, Path(name): Path<String>) -> Answer<WhyPage> {
+    let job = job_ref(&name)?;
+    let page = tokio::task::spawn_blocking(move || {
+        resolve(&app, &job)?;
+        let known = app.reasons.of(&app.handle);
+        let ids = job.resolve(&known.state);
+        let groups = alike(&known, &ids).into_iter().take(PAGE_DEFAULT as usize);
+        let jobs = groups.filter_map(|(first, tasks)| why_view(&known, first, &tasks));
+        Ok::<_, Refusal>(WhyPage { jobs: jobs.collect() })
+    });
+    Ok(Json(page.await.map_err(|error| Refusal::fault(error.to_string()))??))
+}
+
+fn why_view(known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyView> {
+    let job = known.state.job(id)?;
+    let mut row = muster_api::QueueRow::of(&known.state, job, None);
+    row.fold_tasks_where_many(tasks);
+    let mut view = WhyView {
+        id: id.0,
+        job: row.job,
+        state: muster_api::job::state_word(job.state).to_owned(),
+        message: job.message.clone(),
+        ..WhyView::default()
+    };
+    if job.is_pending() {
+        let outlook = crate::explain::explain(&known.state, App::now(), id);
+        view.reasons = outlook.reasons.iter().map(ReasonView::full).collect();
+        view.expected_ms = outlook.start;
+        let names: Vec<String> = outlook.nodes.iter().map(|n| known.state.node_name(*n)).collect();
+        view.expected_nodes = muster_api::step::fold_hosts(&names);
+        view.ahead = outlook.ahead;
+        view.suggestions = outlook
+            .suggestions
+            .iter()
+            .map(|s| muster_api::Suggestion {
+                change: s.change.clone(),
+                text: s.text.clone(),
+                start_ms: s.start,
+            })
+            .collect();
+    }
+    Some(view)
+}
+
+/// What a job runs, for its owner and admins.
+async fn payload_of(app: &Shared, caller: &Caller, name: &str) -> Result<Payload, Refusal> {
+    let job = job_ref(name)?;
+    let (_, ids) = resolve(app, &job)?;
+    let id = ids.first().copied().unwrap_or_default();
+    let (app, caller) = (Arc::clone(app), Arc::clone(caller));
+    let read = tokio::task::spawn_blocking(move || app.handle.payload(&caller, id));
+    Ok(read.await.map_err(|error| Refusal::fault(error.to_string()))??)
+}
+
+/// A job's script.
+#[utoipa::path(get, path = "/v1/jobs/{job}/script", params(("job" = String, Path)), responses(
+    (status = 200, body = ScriptView), (status = 403, body = ApiError),
+    (status = 404, body = ApiError)))]
+pub(crate) async fn script(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Answer<ScriptView> {
+    let payload = payload_of(&app, &caller, &name).await?;
+    Ok(Json(ScriptView { script: payload.script, args: payload.args }))
+}
+
+/// A job's script with its environment.
+#[utoipa::path(get, path = "/v1/jobs/{job}/payload", params(("job" = String, Path)), responses(
+    (status = 200, body = PayloadView), (status = 403, body = ApiError),
+    (status = 404, body = ApiError)))]
+pub(crate) async fn payload(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Answer<PayloadView> {
+    let payload = payload_of(&app, &caller, &name).await?;
+    Ok(Json(PayloadView {
+        script: payload.script,
+        args: payload.args,
+        environment: payload.environment.into_iter().collect(),
+        umask: payload.umask,
+    }))
+}
+
+/// Waits for the end of jobs, or for their start.
+#[utoipa::path(get, path = "/v1/jobs/{job}/wait",
+    params(("job" = String, Path), WaitQuery),
+    responses((status = 200, body = WaitResponse), (status = 404, body = ApiError)))]
+pub(crate) async fn wait(
+    Given(app): Given<Shared>,
+    Path(name): Path<String>,
+    Asked(query): Asked<WaitQuery>,
+) -> Answer<WaitResponse> {
+    let job = job_ref(&name)?;
+    let seconds = query.timeout_s.unwrap_or(30).min(WAIT_MAX_S);
+    let started = query.started.unwrap_or(false);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(u64::from(seconds));
+    let waiting = app.waiters.enter(job.base());
+    let mut stop = app.stop.subscribe();
+    loop {
+        // Ready to be woken before the state is looked at.
+        let notified = waiting.notified();
+        tokio::pin!(notified);
+        notified.as_mut().enable();
+        let (state, ids) = resolve(&app, &job)?;
+        let jobs: Vec<&Arc<Job>> = ids.iter().filter_map(|id| state.job(*id)).collect();
+        let there = |job: &Job| {
+            let runs = matches!(job.state, JobState::Running | JobState::Suspended);
+            job.state.is_over() || (started && runs)
+        };
+        let over = jobs.iter().all(|job| there(job));
+        let late = tokio::time::Instant::now() >= deadline || *stop.borrow();
+        if over || late {
+            let ends = jobs.iter().take(PAGE_DEFAULT as usize);
+            let jobs = ends.map(|job| JobEnd::from(job.as_ref())).collect();
+            return Ok(Json(WaitResponse { over, jobs }));
+        }
+        tokio::select! {
+            () = notified => {}
+            () = tokio::time::sleep_until(deadline) => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+    }
+}
+
+/// How to reach a running job's steps; for its owner and admins.
+#[utoipa::path(get, path = "/v1/jobs/{job}/steps", params(("job" = String, Path)), responses(
+    (status = 200, body = StepAccess), (status = 403, body = ApiError),
+    (status = 404, body = ApiError), (status = 409, body = ApiError)))]
+pub(crate) async fn steps(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Answer<StepAccess> {
+    let job = job_ref(&name)?;
+    let (state, ids) = resolve(&app, &job)?;
+    let Some(job) = ids.first().and_then(|id| state.job(*id)) else {
+        return Err(Refusal::not_found("job", &name));
+    };
+    if !caller.owns(job) {
+        let error = CommandError::NotYours { job: job.id, owner: job.spec.owner.user.clone() };
+        return Err(error.into());
+    }
+    if !matches!(job.state, JobState::Running | JobState::Suspended | JobState::Completing) {
+        let wanted = "its steps can be reached while it runs";
+        let error = CommandError::WrongState { job: job.id, state: job.state, wanted };
+        return Err(error.into());
+    }
+    let socket = app
+        .state_dir
+        .join("jobs")
+        .join(format!("{}.{}", job.id, job.attempt))
+        .join(muster_api::step::SOCKET_NAME);
+    Ok(Json(StepAccess {
+        id: job.id.0,
+        attempt: job.attempt,
+        socket: socket.to_string_lossy().into_owned(),
+    }))
+}

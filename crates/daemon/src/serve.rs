@@ -1,0 +1,174 @@
+//! The daemon from its start to its end.
+
+use crate::accept;
+use crate::alarms::Alarms;
+use crate::app::App;
+use crate::error::DaemonError;
+use crate::http::router::router;
+use crate::identity::{self, Names};
+use crate::listen;
+use crate::reasons::Reasons;
+use crate::setup::Setup;
+use crate::site;
+use crate::wait::{Waiters, wake_waiters};
+use arc_swap::ArcSwap;
+use jiff::tz::TimeZone;
+use muster_control::command::Command;
+use muster_control::{Controller, Handle, Parts, Settings, SystemClock, spawn};
+use muster_engine::Engine;
+use muster_engine_local::{LocalConfig, LocalEngine, PracticeSpec};
+use std::collections::BTreeSet;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+
+/// Threads that serve requests.
+const WORKERS: usize = 2;
+
+/// Threads for what takes a while: long listings, history, names.
+const BLOCKING_MAX: usize = 16;
+
+/// Runs a daemon until it is told to stop. `ready` is called once it answers.
+///
+/// # Errors
+/// Why it could not start, or how it ended.
+pub(crate) fn run(setup: Setup, ready: impl FnOnce()) -> Result<(), DaemonError> {
+    make_state_dir(&setup.state_dir)?;
+    listen::nobody_answers(&setup.socket)?;
+    let store = crate::stores::open(&setup.state_dir)?;
+    let engine = Arc::new(start_engine(&setup)?);
+    let alarms = Arc::new(Alarms::new(&setup.state_dir));
+    let raise = Arc::clone(&alarms);
+    let settings = Settings {
+        commands_max: setup.config.daemon.commands_max as usize,
+        alarm: Arc::new(move |alarm| raise.raise(&alarm)),
+        ..Settings::default()
+    };
+    let parts = Parts {
+        store,
+        planner: Box::new(muster_control::StandardPlanner::default()),
+        checker: Arc::new(muster_control::StandardChecker),
+        engines: vec![Arc::clone(&engine) as Arc<dyn Engine>],
+        clock: Arc::new(SystemClock),
+    };
+    let controller = spawn(parts, settings)?;
+    let handle = controller.handle();
+    let outcome = configure(&handle, &setup, engine.as_ref())
+        .and_then(|()| serve(setup, &handle, engine.as_ref(), alarms, ready));
+    let stopped = stop(controller);
+    outcome.and(stopped)
+}
+
+fn stop(controller: Controller) -> Result<(), DaemonError> {
+    tracing::info!("stopping; jobs go on");
+    controller.stop()?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+pub(crate) fn make_state_dir(dir: &Path) -> Result<(), DaemonError> {
+    // Users pass through to the directories of their own jobs where root runs the daemon.
+    let mode = if nix::unistd::geteuid().is_root() { 0o711 } else { 0o700 };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(dir);
+    made.map_err(|source| DaemonError::Path { path: dir.to_owned(), source })
+}
+
+fn start_engine(setup: &Setup) -> Result<LocalEngine, DaemonError> {
+    let exe = std::env::current_exe().map_err(DaemonError::system("finding this program"))?;
+    let practice = setup.config.local.practice;
+    let config = LocalConfig {
+        state_directory: setup.state_dir.clone(),
+        shepherd_command: vec![exe.to_string_lossy().into_owned(), "shepherd".to_owned()],
+        cluster: setup.config.cluster.name.clone(),
+        practice: practice.map(|p| PracticeSpec { nodes: p.nodes, gpus: p.gpus }),
+        without_cgroup: !setup.config.local.cgroups,
+    };
+    LocalEngine::start(config).map_err(|error| DaemonError::Engine(error.to_string()))
+}
+
+/// Takes over the configuration: what differs from the stored state becomes events.
+fn configure(handle: &Handle, setup: &Setup, engine: &LocalEngine) -> Result<(), DaemonError> {
+    let inventory = engine.inventory().map_err(|error| DaemonError::Engine(error.to_string()))?;
+    let nodes: BTreeSet<String> = inventory.nodes.iter().map(|n| n.name.clone()).collect();
+    let site = site::site(&setup.config, &nodes).map_err(DaemonError::Config)?;
+    let reply = handle.call(identity::daemon(), Command::Configure(Box::new(site)));
+    reply.map(drop).map_err(|error| DaemonError::Site(error.to_string()))
+}
+
+fn serve(
+    setup: Setup,
+    handle: &Handle,
+    engine: &LocalEngine,
+    alarms: Arc<Alarms>,
+    ready: impl FnOnce(),
+) -> Result<(), DaemonError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .max_blocking_threads(BLOCKING_MAX)
+        .thread_name("http")
+        .enable_all()
+        .build()
+        .map_err(DaemonError::system("starting threads"))?;
+    let (stop, stopped) = watch::channel(false);
+    let (seq_in, seq) = watch::channel(0_u64);
+    handle.on_change(move |newest| {
+        seq_in.send_replace(newest);
+    });
+    let socket = setup.socket.clone();
+    let app = Arc::new(App {
+        handle: handle.clone(),
+        admins: ArcSwap::from_pointee(setup.config.daemon.admins.clone()),
+        requests: Semaphore::new(setup.config.daemon.requests_max as usize),
+        config: ArcSwap::from_pointee(setup.config),
+        source: setup.source,
+        state_dir: setup.state_dir,
+        names: Names::default(),
+        reasons: Reasons::default(),
+        waiters: Waiters::default(),
+        seq: seq.clone(),
+        stop,
+        started: App::now(),
+        zone: TimeZone::system(),
+        uid: nix::unistd::geteuid().as_raw(),
+        alarms,
+        notes: engine.enforcement().notes.clone(),
+    });
+    let served = runtime.block_on(async {
+        let listener = listen::bind(&socket)?;
+        tokio::spawn(wake_waiters(WaitersOf(Arc::clone(&app)), handle.clone(), seq));
+        tokio::spawn(stop_on_signals(Arc::clone(&app)));
+        tracing::info!(socket = %socket.display(), "listening");
+        ready();
+        accept::serve(listener, Arc::clone(&app), router(Arc::clone(&app)), stopped).await;
+        Ok(())
+    });
+    listen::remove(&socket);
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    served
+}
+
+struct WaitersOf(Arc<App>);
+
+impl AsRef<Waiters> for WaitersOf {
+    fn as_ref(&self) -> &Waiters {
+        &self.0.waiters
+    }
+}
+
+/// SIGTERM and SIGINT end the daemon.
+async fn stop_on_signals(app: Arc<App>) {
+    let (Ok(mut term), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::error!("signals cannot be taken");
+        return;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("told to stop by a signal");
+    app.stop.send_replace(true);
+}

@@ -1,0 +1,146 @@
+//! The configuration as the writer takes it.
+
+use muster_config::{Config, ConfigError, Problem};
+use muster_control::command::{NodeOverlay, Site};
+use muster_model::{Account, Licence, Partition, Qos};
+use muster_slurm_syntax::hostlist;
+use std::collections::BTreeSet;
+
+/// The word that stands for every node in a partition's list.
+const ALL: &str = "all";
+
+/// The partition that is there where none is configured.
+const MAIN: &str = "main";
+
+/// The site that the configuration describes, given the names of the nodes that the engine has.
+///
+/// # Errors
+/// Host lists that cannot be read.
+pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, ConfigError> {
+    let mut problems = Vec::new();
+    let mut partitions: Vec<Partition> =
+        config.partition.iter().map(|p| partition(p, nodes, &mut problems)).collect();
+    if partitions.is_empty() {
+        partitions.push(Partition {
+            name: MAIN.to_owned(),
+            nodes: nodes.clone(),
+            default: true,
+            ..Partition::default()
+        });
+    } else if !partitions.iter().any(|p| p.default) {
+        partitions[0].default = true;
+    }
+    let mut site = Site {
+        partitions,
+        accounts: config.account.iter().map(account).collect(),
+        qos: config
+            .qos
+            .iter()
+            .map(|q| Qos { name: q.name.clone(), priority: q.priority })
+            .collect(),
+        licences: config
+            .licence
+            .iter()
+            .map(|l| Licence { name: l.name.clone(), total: l.total })
+            .collect(),
+        policy: (&config.policy).into(),
+        ..Site::default()
+    };
+    for section in &config.node {
+        for name in expand(&section.name, &format!("[[node]] {}", section.name), &mut problems) {
+            let overlay: &mut NodeOverlay = site.nodes.entry(name).or_default();
+            overlay.features.extend(section.features.iter().cloned());
+            overlay.weight = section.weight;
+            overlay.switches.clone_from(&section.switches);
+            overlay.gres.extend(section.gres.iter().map(|(k, v)| (k.clone(), *v)));
+        }
+    }
+    if problems.is_empty() { Ok(site) } else { Err(ConfigError { problems }) }
+}
+
+fn partition(
+    section: &muster_config::PartitionSection,
+    nodes: &BTreeSet<String>,
+    problems: &mut Vec<Problem>,
+) -> Partition {
+    let mut names = BTreeSet::new();
+    for list in &section.nodes {
+        if list.eq_ignore_ascii_case(ALL) {
+            names.extend(nodes.iter().cloned());
+        } else {
+            names.extend(expand(list, &format!("[[partition]] {}", section.name), problems));
+        }
+    }
+    Partition {
+        name: section.name.clone(),
+        nodes: names,
+        default: section.default,
+        state: section.state.into(),
+        max_time: section.max_time.into(),
+        default_time: section.default_time.map(Into::into),
+        max_nodes: section.max_nodes,
+        min_nodes: section.min_nodes,
+        default_memory_per_cpu: section.default_memory_per_cpu.map(Into::into),
+        default_memory_per_node: section.default_memory_per_node.map(Into::into),
+        max_memory_per_cpu: section.max_memory_per_cpu.map(Into::into),
+        tier: section.tier,
+        priority: section.priority,
+        allow_accounts: section.allow_accounts.clone(),
+        grace: section.grace.map(Into::into),
+    }
+}
+
+fn account(section: &muster_config::AccountSection) -> Account {
+    Account {
+        name: section.name.clone(),
+        parent: section.parent.clone(),
+        users: section.users.clone(),
+        default_for: section.default_for.clone(),
+    }
+}
+
+fn expand(list: &str, place: &str, problems: &mut Vec<Problem>) -> Vec<String> {
+    hostlist::expand(list, hostlist::HOSTS_MAX).unwrap_or_else(|found| {
+        problems.push(Problem {
+            code: "E_CONFIG_INVALID",
+            source: place.to_owned(),
+            message: found.what.clone(),
+            hint: found.hints.first().cloned(),
+            ..Problem::default()
+        });
+        Vec::new()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes() -> BTreeSet<String> {
+        ["node1", "node2", "node3"].map(str::to_owned).into()
+    }
+
+    #[test]
+    fn without_partitions_there_is_main_over_all_nodes() {
+        let site = site(&Config::default(), &nodes()).unwrap();
+        assert_eq!(site.partitions.len(), 1);
+        assert!(site.partitions[0].default && site.partitions[0].nodes == nodes());
+    }
+
+    #[test]
+    fn host_lists_are_expanded_and_the_first_partition_is_the_default() {
+        let text = "[[partition]]\nname = \"a\"\nnodes = [\"node[1-2]\"]\n\
+                    [[node]]\nname = \"node[1-3]\"\nfeatures = [\"big\"]\n";
+        let site = site(&Config::parse(text, "m").unwrap(), &nodes()).unwrap();
+        assert_eq!(site.partitions[0].nodes.len(), 2);
+        assert!(site.partitions[0].default);
+        assert_eq!(site.nodes.len(), 3);
+    }
+
+    #[test]
+    fn a_wrong_host_list_names_its_section() {
+        let text = "[[partition]]\nname = \"a\"\nnodes = [\"node[3-1]\"]\n";
+        let error = site(&Config::parse(text, "m").unwrap(), &nodes()).unwrap_err();
+        assert_eq!(error.problems[0].source, "[[partition]] a");
+    }
+}

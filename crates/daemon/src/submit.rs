@@ -1,0 +1,259 @@
+//! From what a client sent to what the writer takes.
+//!
+//! The parser turns script, command line and environment into specs; here the facts that only the
+//! daemon knows come on top: who asks, from where, the site's defaults.
+
+use crate::http::error::Refusal;
+use crate::place::{place_of_option, wire_problem};
+use hyper::StatusCode;
+use jiff::tz::TimeZone;
+use muster_api::{ApiError, ClientFlags, Problem, SubmitRequest, Tool};
+use muster_control::command::{CommandError, Principal, Submission};
+use muster_model::{JobKind, JobSpec, Owner, Payload, Policy, Timestamp};
+use muster_slurm_syntax::export::Export;
+use muster_slurm_syntax::options::{Command, Opt};
+use muster_slurm_syntax::submission::{
+    ComponentRequest, Context, Sources, Submission as Parsed, submission, wrapped,
+};
+use std::path::Path;
+
+/// The most variables, and bytes of them, that an environment may have.
+const ENVIRONMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A submission that was read, with what goes back to the client.
+pub(crate) struct Read {
+    pub(crate) submission: Submission,
+    pub(crate) warnings: Vec<Problem>,
+    pub(crate) client: ClientFlags,
+}
+
+/// What reading depends on beside the request.
+pub(crate) struct Site<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) zone: &'a TimeZone,
+    pub(crate) policy: &'a Policy,
+}
+
+/// Reads a submission.
+///
+/// # Errors
+/// Everything that is wrong with it, each with its place.
+pub(crate) fn read(
+    request: &SubmitRequest,
+    principal: &Principal,
+    site: &Site,
+) -> Result<Read, Refusal> {
+    check_whole(request)?;
+    let zone = request.environment.get("TZ").and_then(|name| TimeZone::get(name).ok());
+    let context = Context {
+        zone: zone.unwrap_or_else(|| site.zone.clone()),
+        array_size_max: site.policy.max_array_size,
+        ..Context::at(site.now)
+    };
+    let parsed = submission(sources(request), &context).map_err(|found| {
+        let problems = found.iter().map(|d| wire_problem(d, request)).collect();
+        refusal(problems)
+    })?;
+    let payload = payload(request, &parsed);
+    let client = ClientFlags {
+        parsable: parsed.client.parsable,
+        wait: parsed.client.wait,
+        quiet: parsed.client.quiet,
+        test_only: parsed.client.test_only,
+    };
+    let warnings: Vec<Problem> = parsed.warnings.iter().map(|d| wire_problem(d, request)).collect();
+    let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let specs = parsed.components.iter().map(|component| {
+        let mut spec = spec_of(component, request, &parsed, principal, site.policy);
+        spec.warnings.clone_from(&texts);
+        spec
+    });
+    let specs: Vec<JobSpec> = specs.collect();
+    check_directories(&specs, request)?;
+    Ok(Read { submission: Submission { specs, payload }, warnings, client })
+}
+
+/// The texts of a request, as the parser wants them.
+pub(crate) fn sources(request: &SubmitRequest) -> Sources<'_> {
+    Sources {
+        command: command(request.tool),
+        script: Some(request.script.as_str()).filter(|s| {
+            !s.is_empty() || (request.kind == JobKind::Batch && !wraps(&request.options))
+        }),
+        words: &request.options,
+        environment: &request.environment,
+    }
+}
+
+fn command(tool: Tool) -> Command {
+    match tool {
+        Tool::Sbatch => Command::Sbatch,
+        Tool::Salloc => Command::Salloc,
+        Tool::Srun => Command::Srun,
+    }
+}
+
+fn wraps(options: &[String]) -> bool {
+    options.iter().any(|word| word.starts_with("--wr"))
+}
+
+fn check_whole(request: &SubmitRequest) -> Result<(), Refusal> {
+    let bytes: usize = request.environment.iter().map(|(k, v)| k.len() + v.len() + 2).sum();
+    if bytes > ENVIRONMENT_BYTES_MAX {
+        let message =
+            format!("the environment has {bytes} bytes; at most {ENVIRONMENT_BYTES_MAX} are taken");
+        return Err(Refusal::invalid("E_ENVIRONMENT_LARGE", message)
+            .hint("export less: --export=NONE, or only the variables that the job needs"));
+    }
+    let strings = request.environment.iter().flat_map(|(k, v)| [k, v]).chain(&request.args);
+    if strings.chain([&request.cwd]).any(|text| text.contains('\0')) {
+        let message = "a variable, an argument or the directory has a NUL character in it";
+        return Err(Refusal::invalid("E_TEXT_NUL", message));
+    }
+    if !request.cwd.starts_with('/') {
+        let message = format!("the working directory {:?} is not absolute", request.cwd);
+        return Err(Refusal::invalid("E_CWD", message));
+    }
+    Ok(())
+}
+
+fn payload(request: &SubmitRequest, parsed: &Parsed) -> Payload {
+    let export = parsed.components.first().and_then(|c| c.export.as_ref());
+    let environment = match export {
+        Some(export) => export.apply(&request.environment),
+        None => request.environment.clone(),
+    };
+    let script = match &parsed.client.wrap {
+        Some(command) => wrapped(command),
+        None => request.script.clone(),
+    };
+    Payload {
+        script,
+        args: request.args.clone(),
+        environment: environment.into_iter().collect(),
+        umask: request.umask.unwrap_or(0o022) & 0o777,
+        limits: request.limits.iter().map(|l| (l.name.clone(), l.soft, l.hard)).collect(),
+        login_environment: matches!(export, Some(Export::None)),
+    }
+}
+
+fn spec_of(
+    component: &ComponentRequest,
+    request: &SubmitRequest,
+    parsed: &Parsed,
+    principal: &Principal,
+    policy: &Policy,
+) -> JobSpec {
+    let mut spec = component.spec.clone();
+    spec.owner = Owner { uid: principal.uid, gid: principal.gid, user: principal.user.clone() };
+    spec.kind = request.kind;
+    spec.requeue = component.requeue.unwrap_or(policy.requeue && request.kind == JobKind::Batch);
+    if spec.cwd.is_empty() {
+        spec.cwd.clone_from(&request.cwd);
+    } else if !spec.cwd.starts_with('/') {
+        spec.cwd = Path::new(&request.cwd).join(&spec.cwd).to_string_lossy().into_owned();
+    }
+    spec.command = match &parsed.client.wrap {
+        Some(_) => String::new(),
+        None => request.script_name.clone(),
+    };
+    if spec.name.is_empty() {
+        spec.name = default_name(request, parsed);
+    }
+    spec.submit_host.clone_from(&request.submit_host);
+    spec
+}
+
+/// The script's file name, `wrap`, or the command's (sbatch, srun, salloc manuals).
+fn default_name(request: &SubmitRequest, parsed: &Parsed) -> String {
+    let base =
+        |path: &str| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+    if parsed.client.wrap.is_some() {
+        return "wrap".to_owned();
+    }
+    let from = match request.kind {
+        JobKind::Batch => Some(request.script_name.as_str()).filter(|name| *name != "-"),
+        _ => request.args.first().map(String::as_str),
+    };
+    from.filter(|name| !name.is_empty()).and_then(base).unwrap_or_else(|| {
+        match request.kind {
+            JobKind::Batch => "sbatch",
+            JobKind::Allocation => "interactive",
+            JobKind::Terminal => "terminal",
+        }
+        .to_owned()
+    })
+}
+
+/// A directory that is not there is told now and not at the start, hours later. What cannot be
+/// looked at (a home on a server that root may not read) is left to the start.
+fn check_directories(specs: &[JobSpec], request: &SubmitRequest) -> Result<(), Refusal> {
+    for spec in specs {
+        let wrong = match std::fs::metadata(&spec.cwd) {
+            Ok(data) if data.is_dir() => continue,
+            Ok(_) => "is not a directory",
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "does not exist",
+            Err(_) => continue,
+        };
+        let problem = Problem {
+            code: "E_CHDIR".to_owned(),
+            message: format!("the working directory {} {wrong}", spec.cwd),
+            place: place_of_option(request, Opt::Chdir),
+            hint: Some("make it first, or name another with --chdir".to_owned()),
+        };
+        return Err(refusal(vec![problem]));
+    }
+    Ok(())
+}
+
+fn refusal(problems: Vec<Problem>) -> Refusal {
+    Refusal { status: StatusCode::UNPROCESSABLE_ENTITY, error: ApiError::of_problems(problems) }
+}
+
+/// What the writer refused, with the place of the option that it is about.
+pub(crate) fn refused(error: CommandError, request: &SubmitRequest) -> Refusal {
+    let option = match &error {
+        CommandError::UnknownName { kind, .. } => match *kind {
+            "partition" => Some(Opt::Partition),
+            "account" => Some(Opt::Account),
+            "QOS" | "qos" | "quality of service" => Some(Opt::Qos),
+            "licence" | "license" => Some(Opt::Licenses),
+            "feature" => Some(Opt::Constraint),
+            "reservation" => Some(Opt::Reservation),
+            "node" => Some(Opt::Nodelist),
+            _ => None,
+        },
+        CommandError::AccountRefused { .. } => Some(Opt::Account),
+        CommandError::PartitionRefused { .. } | CommandError::PartitionClosed { .. } => {
+            Some(Opt::Partition)
+        }
+        CommandError::UnknownDependency { .. } | CommandError::DependencyCircle { .. } => {
+            Some(Opt::Dependency)
+        }
+        CommandError::NeverFits { .. } => size_option(request),
+        _ => None,
+    };
+    let mut refusal = Refusal::from(error);
+    refusal.error.place = option.and_then(|option| place_of_option(request, option));
+    refusal
+}
+
+/// The option that most likely asks for too much: the first of these that was given.
+fn size_option(request: &SubmitRequest) -> Option<Opt> {
+    [
+        Opt::GpusPerNode,
+        Opt::Gres,
+        Opt::Gpus,
+        Opt::GpusPerTask,
+        Opt::Nodelist,
+        Opt::Mem,
+        Opt::MemPerCpu,
+        Opt::CpusPerTask,
+        Opt::NtasksPerNode,
+        Opt::Nodes,
+        Opt::Ntasks,
+        Opt::Constraint,
+    ]
+    .into_iter()
+    .find(|option| place_of_option(request, *option).is_some())
+}
