@@ -251,7 +251,7 @@ fn a_full_output_disk_is_the_scripts_own_trouble() {
     let daemon = site.start();
     let disk = Mounted::tmpfs(&site.work().join("disk"), "size=64k");
     let launch = with_spec(script(&site, 1, "yes | head -c 1000000 || exit 4; exit 5"), |spec| {
-        spec.stdio.output = Some("disk/out".to_owned())
+        spec.stdio.output = Some("disk/out".to_owned());
     });
     let report = daemon.run(&launch);
     assert_eq!((report.cause, report.status.code), (EndCause::Exited, 4), "{report:?}");
