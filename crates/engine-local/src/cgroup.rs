@@ -17,6 +17,8 @@ mod processes;
 mod v1;
 mod v2;
 
+pub(crate) use processes::parent_of;
+
 /// What this machine lets the engine enforce, for `muster doctor`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforcement {

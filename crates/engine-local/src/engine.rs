@@ -9,15 +9,17 @@ use muster_engine::{
     Capabilities, Engine, EngineError, Inventory, Launch, Observation, Order, Running,
 };
 use muster_model::{EndCause, EngineName, ExitReport, ExitStatus, JobId, Node, Timestamp, Usage};
+use muster_node_metrics::Machine;
 
 use crate::Enforcement;
 use crate::convert::{Surroundings, Users, launch_spec};
 use crate::directory::StateDirectory;
 use crate::failpoint::failpoint;
-use crate::nodes::{PracticeSpec, practice_nodes};
+use crate::nodes::{PracticeSpec, machine_node, practice_nodes};
 use crate::spec::JobKey;
 
 mod attempts;
+mod foreign;
 mod link;
 mod orders;
 mod recover;
@@ -69,7 +71,8 @@ struct Shared {
     config: LocalConfig,
     state: StateDirectory,
     enforcement: Enforcement,
-    nodes: Vec<Node>,
+    nodes: Mutex<Vec<Node>>,
+    machine: Machine,
     machine_mib: u64,
     users: Users,
     boot_id: String,
@@ -90,12 +93,17 @@ impl LocalEngine {
         let socket = watch::bind_poke_socket(&state).map_err(state_error)?;
         let (link, stream, hello) = ShepherdLink::connect(&config, &state)?;
         let boot_id = crate::machine::boot_id();
-        let nodes = config.practice.map(|spec| practice_nodes(spec, &boot_id)).unwrap_or_default();
+        let machine = muster_node_metrics::discover("/".as_ref());
+        let nodes = match config.practice {
+            Some(spec) => practice_nodes(spec, &boot_id),
+            None => vec![machine_node(&machine)],
+        };
         let shared = Arc::new(Shared {
             state,
             enforcement: hello.enforcement,
-            nodes,
-            machine_mib: crate::machine::memory_mib(),
+            nodes: Mutex::new(nodes),
+            machine_mib: machine.memory_mib,
+            machine,
             users: Users::default(),
             boot_id,
             link,
@@ -116,7 +124,12 @@ impl LocalEngine {
         &self.shared.enforcement
     }
 
-    /// The directory of a job's step socket, for clients outside the job.
+    /// The machine as found, for `muster doctor`.
+    pub fn machine(&self) -> &Machine {
+        &self.shared.machine
+    }
+
+    /// The path of a job's step socket, for clients outside the job.
     pub fn step_socket(&self, job: JobId, attempt: u32) -> PathBuf {
         let key = JobKey { job: job.0, attempt };
         self.shared.state.job(key).join(muster_api::step::SOCKET_NAME)
@@ -141,8 +154,10 @@ impl Engine for LocalEngine {
 
     fn inventory(&self) -> Result<Inventory, EngineError> {
         self.shared.check_supervisors();
+        self.shared.look_for_foreign_use();
+        let nodes = self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let attempts = self.shared.attempts();
-        let mut inventory = Inventory { nodes: self.shared.nodes.clone(), ..Inventory::default() };
+        let mut inventory = Inventory { nodes, ..Inventory::default() };
         for (key, attempt) in attempts.iter() {
             match &attempt.phase {
                 Phase::Exited(report) => {

@@ -25,14 +25,6 @@ pub(crate) fn boot_clock_ms() -> u64 {
         .map_or(0, |t| t.tv_sec() as u64 * 1_000 + t.tv_nsec() as u64 / 1_000_000)
 }
 
-/// Memory of this machine in MiB, 0 when unknown.
-pub(crate) fn memory_mib() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    text.lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok())
-        .map_or(0, |kib: u64| kib / 1024)
-}
-
 /// When a process started, in clock ticks after boot; `None` when there is no such process or it
 /// is a zombie.
 pub(crate) fn start_ticks(pid: i32) -> Option<u64> {

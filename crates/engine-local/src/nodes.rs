@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use muster_model::{CpuSet, Device, DeviceLink, EngineName, LinkKind, Mib, Node, NumaDomain};
+use muster_model::{
+    CpuSet, Device, DeviceLink, EngineName, ForeignUse, LinkKind, Mib, Node, NumaDomain,
+};
+use muster_node_metrics::{Gpu, GpuProcess, LinkKind as Found, Machine};
 
 /// The machine dressed up: so many nodes with so many invented GPUs each, written `4x8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,79 @@ impl std::fmt::Display for PracticeSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}x{}", self.nodes, self.gpus)
     }
+}
+
+/// Memory that is left to the system: a 32nd of all, at most this many MiB.
+const SYSTEM_MIB_MAX: u64 = 4 << 10;
+
+/// The machine as one node with what this process may use of it.
+pub(crate) fn machine_node(machine: &Machine) -> Node {
+    let allowed = || machine.cpus.iter().filter(|c| c.allowed);
+    let cpus: CpuSet = allowed().map(|c| c.id).collect();
+    let cores: BTreeSet<(u32, u32)> = allowed().map(|c| (c.socket, c.core)).collect();
+    let numa = machine
+        .numa
+        .iter()
+        .map(|domain| NumaDomain {
+            id: domain.id,
+            socket: allowed().find(|c| c.numa == domain.id).map_or(0, |c| c.socket),
+            cpus: allowed().filter(|c| c.numa == domain.id).map(|c| c.id).collect(),
+            memory: Mib(domain.memory_mib),
+        })
+        .collect();
+    let kept = (machine.memory_mib / 32).min(SYSTEM_MIB_MAX);
+    Node {
+        name: machine.hostname.clone(),
+        engine: EngineName::local(),
+        threads_per_core: (cpus.len() / cores.len().max(1) as u32).max(1),
+        cpus,
+        numa,
+        memory: Mib(machine.memory_mib - kept),
+        devices: machine.gpus.iter().map(device).collect(),
+        boot: machine.boot_id.clone(),
+        ..Node::default()
+    }
+}
+
+fn device(gpu: &Gpu) -> Device {
+    let kind = |found| match found {
+        Found::NvLink(lanes) => LinkKind::NvLink(lanes),
+        Found::PcieSwitch => LinkKind::PcieSwitch,
+        Found::PcieSwitches => LinkKind::PcieSwitches,
+        Found::HostBridge => LinkKind::HostBridge,
+        Found::Numa => LinkKind::Numa,
+        Found::Socket => LinkKind::Socket,
+    };
+    Device {
+        index: gpu.index,
+        model: gpu.model(),
+        product: gpu.product.clone(),
+        uuid: gpu.uuid.clone(),
+        memory: Mib(gpu.memory_mib),
+        numa: gpu.numa,
+        unhealthy: None,
+        links: gpu.links.iter().map(|l| DeviceLink { peer: l.peer, kind: kind(l.kind) }).collect(),
+        files: gpu.files.clone(),
+    }
+}
+
+/// GPU use by processes that are not muster's.
+pub(crate) fn foreign_use(
+    processes: &[GpuProcess],
+    is_ours: impl Fn(i32) -> bool,
+    user_name: impl Fn(u32) -> String,
+) -> Vec<ForeignUse> {
+    processes
+        .iter()
+        .filter(|process| !is_ours(process.pid as i32))
+        .map(|process| ForeignUse {
+            device: Some(process.gpu),
+            cpus: CpuSet::new(),
+            memory: Mib(process.memory_mib),
+            owner: user_name(process.uid),
+            what: format!("{} {}", process.pid, process.name),
+        })
+        .collect()
 }
 
 /// The practice nodes `node1`, `node2`, …, all alike.
@@ -108,7 +184,8 @@ fn practice_gpu(spec: PracticeSpec, node: u32, index: u32) -> Device {
 
 #[cfg(test)]
 mod tests {
-    use super::{PracticeSpec, practice_nodes};
+    use super::{PracticeSpec, foreign_use, machine_node, practice_nodes};
+    use muster_node_metrics::{Cpu, GpuProcess, Machine, Numa};
 
     #[test]
     fn four_by_eight_is_four_nodes_of_eight_gpus() {
@@ -120,6 +197,38 @@ mod tests {
         assert_eq!(nodes[0].sockets(), 2);
         assert_eq!(nodes[0].devices[7].numa, Some(1));
         assert_eq!(spec.to_string(), "4x8");
+    }
+
+    #[test]
+    fn the_machine_is_one_node_of_what_may_be_used() {
+        let cpu = |id: u32, core, socket, allowed| Cpu { id, core, socket, numa: socket, allowed };
+        let machine = Machine {
+            hostname: "box".to_owned(),
+            cpus: vec![
+                cpu(0, 0, 0, true),
+                cpu(1, 0, 1, true),
+                cpu(2, 0, 0, true),
+                cpu(3, 0, 1, false),
+            ],
+            numa: vec![Numa { id: 0, memory_mib: 100 }, Numa { id: 1, memory_mib: 200 }],
+            memory_mib: 3_200,
+            ..Machine::default()
+        };
+        let node = machine_node(&machine);
+        assert_eq!((node.name.as_str(), node.cpus.to_string()), ("box", "0-2".to_owned()));
+        assert_eq!((node.memory.0, node.sockets(), node.practice), (3_100, 2, false));
+        assert_eq!(node.numa[1].cpus.to_string(), "1");
+    }
+
+    #[test]
+    fn gpu_use_of_others_is_seen_with_its_owner() {
+        let process =
+            |pid| GpuProcess { gpu: 1, pid, uid: 7, name: "python".to_owned(), memory_mib: 900 };
+        let seen =
+            foreign_use(&[process(10), process(11)], |pid| pid == 10, |uid| format!("u{uid}"));
+        assert_eq!(seen.len(), 1);
+        assert_eq!((seen[0].device, seen[0].owner.as_str()), (Some(1), "u7"));
+        assert_eq!((seen[0].what.as_str(), seen[0].memory.0), ("11 python", 900));
     }
 
     #[test]

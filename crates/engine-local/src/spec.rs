@@ -36,7 +36,7 @@ pub struct LaunchSpec {
     pub attempt: u32,
     /// Whose processes they will be.
     pub user: UserSpec,
-    /// Working directory; where it is missing the job runs in `/tmp`, as Slurm does.
+    /// Working directory; where it cannot be entered the job is not started.
     pub cwd: String,
     /// File mode mask.
     pub umask: u32,

@@ -82,20 +82,16 @@ fn what_cannot_be_started_says_why() {
 }
 
 #[test]
-fn a_missing_working_directory_becomes_tmp_and_is_said() {
+fn a_missing_working_directory_is_not_replaced_by_another() {
     let site = Site::new();
     let daemon = site.start();
-    let out = site.work().join("out");
-    let launch = with_spec(script(&site, 1, "pwd"), |spec| {
+    let launch = with_spec(script(&site, 1, "touch ran"), |spec| {
         spec.cwd = "/no/such/place".to_owned();
-        spec.stdio = Stdio { output: Some(out.to_string_lossy().into_owned()), ..Stdio::default() };
+        spec.stdio = Stdio { output: Some("/dev/null".to_owned()), ..Stdio::default() };
     });
-    assert_eq!(daemon.run(&launch).status, exited(0));
-    let text = site.read("out");
-    assert!(
-        text.contains("couldn't chdir to `/no/such/place'") && text.ends_with("/tmp\n"),
-        "{text}"
-    );
+    let report = daemon.run(&launch);
+    assert_eq!(report.cause, EndCause::LaunchFailed);
+    assert!(report.message.contains("/no/such/place"), "{}", report.message);
 }
 
 #[test]

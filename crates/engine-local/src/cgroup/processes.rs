@@ -136,7 +136,8 @@ fn list() -> BTreeMap<i32, i32> {
         .collect()
 }
 
-fn parent_of(pid: i32) -> Option<i32> {
+/// The parent of a live process.
+pub(crate) fn parent_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
     if matches!(fields.next()?, "Z" | "X") {

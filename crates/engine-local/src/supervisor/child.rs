@@ -136,15 +136,11 @@ fn prepare(spec: &ChildSpec<'_>) -> Result<(), StartFailure> {
     set_affinity(spec.cpus);
     become_user(spec.user)?;
     nix::sys::stat::umask(Mode::from_bits_truncate(spec.umask));
-    let complaint = enter_directory(spec.cwd);
+    enter_directory(spec.cwd)?;
     connect_streams(&spec.streams, spec.cwd)?;
     if spec.owns_terminal {
         // SAFETY: descriptor 0 is open; the request takes no pointer.
         unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) };
-    }
-    if let Some(complaint) = complaint {
-        // Slurm says the same in the same place: the job's standard error.
-        io::stderr().write_all(complaint.as_bytes()).ok();
     }
     Ok(())
 }
@@ -211,17 +207,11 @@ fn become_user(user: &UserSpec) -> Result<(), StartFailure> {
         .map_err(|e| StartFailure::new("cannot become the user", e))
 }
 
-/// Enters the working directory, or `/tmp` with a complaint, as Slurm does.
-fn enter_directory(cwd: &str) -> Option<String> {
-    let errno = nix::unistd::chdir(cwd).err()?;
-    let complaint = format!(
-        "muster: error: couldn't chdir to `{cwd}': {}: going to /tmp instead\n",
-        errno.desc()
-    );
-    if nix::unistd::chdir("/tmp").is_err() {
-        nix::unistd::chdir("/").ok();
-    }
-    Some(complaint)
+/// Enters the working directory. Slurm runs a job whose directory is missing in `/tmp`; muster
+/// does not: a job that writes by relative names would leave its results where nobody looks.
+fn enter_directory(cwd: &str) -> Result<(), StartFailure> {
+    nix::unistd::chdir(cwd)
+        .map_err(|e| StartFailure::new(&format!("cannot enter the working directory {cwd}"), e))
 }
 
 fn connect_streams(streams: &Streams<'_>, cwd: &str) -> Result<(), StartFailure> {
