@@ -37,17 +37,18 @@ pub struct WhyView {
     pub state: String,
     /// Everything that blocks it, the binding one first; empty where it does not wait.
     pub reasons: Vec<ReasonView>,
-    /// Its expected start, if every running job takes its whole limit.
+    /// Not before this, unless jobs end before their limits: its start if nobody else waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub expected_ms: Option<Timestamp>,
-    /// The nodes it would start on, folded.
+    /// Not after this, unless more important jobs come: its start if all before it go first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub latest_ms: Option<Timestamp>,
+    /// The nodes that are promised to it, folded; empty where none are.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub expected_nodes: String,
-    /// Waiting jobs before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ahead: Option<u32>,
-    /// The smallest changes that would let it start earlier; each was tried.
+    /// The smallest changes that would let it start now; each was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suggestions: Vec<Suggestion>,
     /// A sentence about its end or its present state.
@@ -62,10 +63,9 @@ pub struct Suggestion {
     pub change: String,
     /// What it would do, as a sentence.
     pub text: String,
-    /// When the job would start with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<i64>)]
-    pub start_ms: Option<Timestamp>,
+    /// Jobs that would start now without the change and would not with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub displaces: Vec<String>,
 }
 
 impl ReasonView {

@@ -1,8 +1,9 @@
 //! The planner and the checker that the daemon runs with.
 
 use crate::round::{Breach, Checking, Planning};
-use muster_model::{Event, JobId, Plan, State, Timestamp};
-use muster_planner::{Budget, Planner};
+use muster_model::{Event, JobId, Plan, Reason, State, Timestamp};
+use muster_planner::{Budget, Explanation, Planner};
+use std::collections::BTreeMap;
 
 /// What one round may cost, in the planner's steps. A round that ends for want of them says so, and
 /// the next one goes on from there.
@@ -13,6 +14,28 @@ const ROUND_STEPS: u64 = 20_000_000;
 pub struct StandardPlanner {
     planner: Option<Planner>,
     resume_after: Option<JobId>,
+}
+
+/// Says why jobs wait: a planner of its own that follows the states it is asked about.
+#[derive(Default)]
+pub struct Advisor {
+    planner: Option<Planner>,
+}
+
+impl Advisor {
+    /// The binding reason of every waiting job.
+    pub fn reasons(&mut self, state: &State, now: Timestamp) -> BTreeMap<JobId, Reason> {
+        self.planner(state).reasons(state, now)
+    }
+
+    /// Everything about one waiting job.
+    pub fn explain(&mut self, state: &State, job: JobId, now: Timestamp) -> Explanation {
+        self.planner(state).explain(state, job, now)
+    }
+
+    fn planner(&mut self, state: &State) -> &mut Planner {
+        self.planner.get_or_insert_with(|| Planner::new(state))
+    }
 }
 
 /// The checker of crate `plan-check`, on what a plan touches.

@@ -1,18 +1,37 @@
 //! Everything that is stored in one file, and back.
 
 use crate::error::DaemonError;
-use muster_store::StoreError;
+use crate::setup::{Setup, UpOptions};
+use muster_store::{StoreError, sqlite};
 use std::path::{Path, PathBuf};
 
-/// Writes a backup of a state directory that may be in use. Returns its size and last event.
-pub(crate) fn write(_state_dir: &Path, _file: &Path) -> Result<(u64, u64), StoreError> {
-    Err(StoreError::Exists { path: PathBuf::new() })
+/// Writes a backup of a state directory, in use or not. Returns its size and last event.
+pub(crate) fn write(state_dir: &Path, file: &Path) -> Result<(u64, u64), StoreError> {
+    sqlite::backup(state_dir, file)?;
+    let state = sqlite::read_state(file)?;
+    let bytes = std::fs::metadata(file).map_or(0, |data| data.len());
+    Ok((bytes, state.seq))
 }
 
-pub(crate) fn command(_file: &Path, _state: Option<PathBuf>) -> Result<(), DaemonError> {
+/// `muster backup FILE`.
+pub(crate) fn command(file: &Path, state: Option<PathBuf>) -> Result<(), DaemonError> {
+    let dir = state_dir(state)?;
+    let (bytes, seq) = write(&dir, file)?;
+    println!("wrote {} ({bytes} bytes, up to event {seq})", file.display());
     Ok(())
 }
 
-pub(crate) fn restore(_file: &Path, _state: Option<PathBuf>) -> Result<(), DaemonError> {
+/// `muster restore FILE`.
+pub(crate) fn restore(file: &Path, state: Option<PathBuf>) -> Result<(), DaemonError> {
+    let dir = state_dir(state)?;
+    crate::serve::make_state_dir(&dir)?;
+    sqlite::restore(file, &dir)?;
+    println!("restored {} into {}", file.display(), dir.display());
+    println!("jobs that ran when the backup was written and are gone since end as lost");
     Ok(())
+}
+
+fn state_dir(state: Option<PathBuf>) -> Result<PathBuf, DaemonError> {
+    let options = UpOptions { state, ..UpOptions::default() };
+    Ok(Setup::of(&options)?.state_dir)
 }

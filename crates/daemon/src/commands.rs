@@ -136,8 +136,9 @@ fn up(options: &UpOptions, detached: bool) -> Result<(), DaemonError> {
         }
     });
     if let (Err(error), true) = (&ran, detached) {
-        // The log is all that whoever started it can read.
+        // The log, which is also the standard error, is all that whoever started it can read.
         tracing::error!("{error}");
+        std::process::exit(1);
     }
     ran
 }

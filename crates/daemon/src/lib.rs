@@ -12,7 +12,6 @@ mod backup;
 mod commands;
 mod doctor;
 mod error;
-mod explain;
 mod http;
 mod identity;
 mod listen;

@@ -29,7 +29,7 @@ const LOG_MAX: u64 = 64 * 1024 * 1024;
 /// Why it did not start, with the end of its log.
 pub(crate) fn in_background(setup: &Setup, options: &UpOptions) -> Result<Ping, DaemonError> {
     listen::nobody_answers(&setup.socket)?;
-    let mut child = spawn(setup, options)?;
+    let (mut child, log_before) = spawn(setup, options)?;
     let said = child.stdout.take().map(|out| {
         let mut line = String::new();
         let _ = BufReader::new(out).read_line(&mut line);
@@ -38,7 +38,7 @@ pub(crate) fn in_background(setup: &Setup, options: &UpOptions) -> Result<Ping, 
     if said.is_none_or(|line| line.trim() != READY) {
         let _ = child.wait();
         let log = setup.log_file();
-        return Err(DaemonError::NotUp { tail: tail(&log), log });
+        return Err(DaemonError::NotUp { tail: tail(&log, log_before), log });
     }
     // The child lives on; nobody waits for it here.
     ping(&setup.socket)
@@ -59,7 +59,8 @@ pub(crate) fn ping(socket: &Path) -> Result<Ping, DaemonError> {
     serde_json::from_str(&body).map_err(|error| DaemonError::Refused(error.to_string()))
 }
 
-fn spawn(setup: &Setup, options: &UpOptions) -> Result<Child, DaemonError> {
+/// The started process, and how long the log was before.
+fn spawn(setup: &Setup, options: &UpOptions) -> Result<(Child, u64), DaemonError> {
     let path = setup.log_file();
     if let Some(dir) = path.parent() {
         crate::serve::make_state_dir(dir)?;
@@ -70,6 +71,7 @@ fn spawn(setup: &Setup, options: &UpOptions) -> Result<Child, DaemonError> {
     }
     let log = OpenOptions::new().create(true).append(true).mode(0o640).open(&path);
     let log = log.map_err(|source| DaemonError::Path { path: path.clone(), source })?;
+    let log_before = log.metadata().map_or(0, |data| data.len());
     let exe = std::env::current_exe().map_err(DaemonError::system("finding this program"))?;
     let mut command = Command::new(exe);
     command.args(["up", "--foreground", DETACHED]);
@@ -84,12 +86,15 @@ fn spawn(setup: &Setup, options: &UpOptions) -> Result<Child, DaemonError> {
         command.args(["--log", log]);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-    command.spawn().map_err(DaemonError::system("starting the daemon"))
+    let child = command.spawn().map_err(DaemonError::system("starting the daemon"))?;
+    Ok((child, log_before))
 }
 
-fn tail(log: &Path) -> String {
+/// The last lines of what was written to the log since it was so long.
+fn tail(log: &Path, since: u64) -> String {
     let text = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let from = usize::try_from(since).map_or(0, |since| since.min(text.len()));
+    let text = String::from_utf8_lossy(&text[from..]);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }

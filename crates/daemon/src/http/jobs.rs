@@ -196,13 +196,13 @@ pub(crate) async fn why(Given(app): Given<Shared>, Path(name): Path<String>) -> 
         let known = app.reasons.of(&app.handle);
         let ids = job.resolve(&known.state);
         let groups = alike(&known, &ids).into_iter().take(PAGE_DEFAULT as usize);
-        let jobs = groups.filter_map(|(first, tasks)| why_view(&known, first, &tasks));
+        let jobs = groups.filter_map(|(first, tasks)| why_view(&app, &known, first, &tasks));
         Ok::<_, Refusal>(WhyPage { jobs: jobs.collect() })
     });
     Ok(Json(page.await.map_err(|error| Refusal::fault(error.to_string()))??))
 }
 
-fn why_view(known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyView> {
+fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyView> {
     let job = known.state.job(id)?;
     let mut row = muster_api::QueueRow::of(&known.state, job, None);
     row.fold_tasks_where_many(tasks);
@@ -214,23 +214,33 @@ fn why_view(known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyView> {
         ..WhyView::default()
     };
     if job.is_pending() {
-        let outlook = crate::explain::explain(&known.state, App::now(), id);
+        let outlook = app.reasons.explain(&known.state, id);
         view.reasons = outlook.reasons.iter().map(ReasonView::full).collect();
-        view.expected_ms = outlook.start;
-        let names: Vec<String> = outlook.nodes.iter().map(|n| known.state.node_name(*n)).collect();
-        view.expected_nodes = muster_api::step::fold_hosts(&names);
-        view.ahead = outlook.ahead;
-        view.suggestions = outlook
-            .suggestions
-            .iter()
-            .map(|s| muster_api::Suggestion {
-                change: s.change.clone(),
-                text: s.text.clone(),
-                start_ms: s.start,
-            })
-            .collect();
+        view.expected_ms = outlook.start.map(|window| window.earliest);
+        view.latest_ms = outlook.start.and_then(|window| window.latest);
+        view.expected_nodes = promised_nodes(app, id);
+        view.suggestions = outlook.suggestions.iter().map(|s| suggestion(known, s)).collect();
     }
     Some(view)
+}
+
+/// The nodes that the newest round promised to a job.
+fn promised_nodes(app: &App, id: JobId) -> String {
+    let round = app.handle.round();
+    let Some(promise) = round.promises.iter().find(|p| p.job == id) else { return String::new() };
+    let state = app.handle.state();
+    let names: Vec<String> = promise.nodes.iter().map(|n| state.node_name(*n)).collect();
+    muster_api::step::fold_hosts(&names)
+}
+
+fn suggestion(known: &Known, found: &muster_control::Suggestion) -> muster_api::Suggestion {
+    let name =
+        |id: &JobId| known.state.job(*id).map_or_else(|| id.to_string(), |job| job.display_id());
+    muster_api::Suggestion {
+        change: found.change.option(),
+        text: found.to_string(),
+        displaces: found.displaces.iter().map(name).collect(),
+    }
 }
 
 /// What a job runs, for its owner and admins.
