@@ -95,12 +95,8 @@ impl Parsed {
         self.options.iter().rev().find(|(name, _)| *name == key).and_then(|(_, v)| v.as_deref())
     }
 
-    /// Every option with its value, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> + '_ {
-        self.options.iter().map(|(key, value)| (*key, value.as_deref()))
-    }
-
     /// How often an option was given.
+    #[cfg(test)]
     pub(crate) fn count(&self, key: &str) -> usize {
         self.options.iter().filter(|(name, _)| *name == key).count()
     }

@@ -13,12 +13,14 @@ mod getopt;
 mod ident;
 mod out;
 mod sacct;
+mod sacctmgr;
 mod salloc;
 mod sbatch;
 mod scancel;
 mod scontrol;
 mod signals;
 mod sinfo;
+mod small;
 mod squeue;
 mod srun;
 mod submit;
@@ -27,8 +29,10 @@ use fail::{Failure, Outcome};
 use getopt::{Opt, Takes};
 
 /// The commands there are.
-pub const NAMES: &[&str] =
-    &["sacct", "salloc", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"];
+pub const NAMES: &[&str] = &[
+    "sacct", "sacctmgr", "salloc", "sattach", "sbatch", "scancel", "scontrol", "sdiag", "sinfo",
+    "sprio", "squeue", "srun", "sshare",
+];
 
 /// The release of Slurm whose texts these are.
 pub(crate) const VERSION: (u32, u32, u32) = (22, 5, 8);
@@ -37,13 +41,18 @@ pub(crate) const VERSION: (u32, u32, u32) = (22, 5, 8);
 pub fn run(name: &str, args: &[String]) -> i32 {
     let outcome = match name {
         "sacct" => sacct::run(args),
+        "sacctmgr" => sacctmgr::run(args),
         "salloc" => salloc::run(args),
+        "sattach" => small::sattach(args),
         "sbatch" => sbatch::run(args),
         "scancel" => scancel::run(args),
         "scontrol" => scontrol::run(args),
+        "sdiag" => small::sdiag(args),
         "sinfo" => sinfo::run(args),
+        "sprio" => small::sprio(args),
         "squeue" => squeue::run(args),
         "srun" => srun::run(args),
+        "sshare" => sacctmgr::sshare(args),
         _ => Err(Failure::says(format!("{name}: error: not a Slurm command that muster has"))),
     };
     match outcome {
