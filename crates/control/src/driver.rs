@@ -11,19 +11,18 @@ use crate::handle::{Handle, Shared};
 use crate::looping::Loop;
 use crate::message::{Message, Planned};
 use crate::metrics::Counters;
-use crate::round::{Checking, Planning, Round};
+use crate::round::{Checking, Planners, Planning, Round};
 use crate::settings::{Alarm, Settings};
 use crate::writer::Writer;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use muster_engine::{Engine, Observation};
-use muster_model::{EngineName, Event, State, Timestamp};
+use muster_model::{EngineName, State, Timestamp};
 use muster_store::{Snapshotter, Store, StoreError};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 /// Messages that may wait for the writer; engines then wait.
 const MESSAGES_MAX: usize = 65_536;
@@ -54,8 +53,6 @@ pub struct Controller {
 pub(crate) struct PlanRequest {
     pub(crate) state: State,
     pub(crate) now: Timestamp,
-    /// Events since the last request; `None` where the planner has to begin anew.
-    pub(crate) events: Option<Vec<Arc<Event>>>,
 }
 
 /// Starts the loop.
@@ -84,12 +81,13 @@ pub fn spawn(parts: Parts, settings: Settings) -> Result<Controller, StoreError>
         stopping: AtomicBool::new(false),
     });
     let queue = Arc::new(Queue::default());
+    let planners = Arc::new(Planners { planner: Mutex::new(planner), checker });
     let (plans, plan_requests) = bounded(1);
     let (snapshots, snapshot_requests) = bounded(1);
     let mut others = vec![
         thread("plan", {
-            let messages = messages_in.clone();
-            move || plan_rounds(planner, checker.as_ref(), &plan_requests, &messages)
+            let (messages, planners) = (messages_in.clone(), Arc::clone(&planners));
+            move || plan_rounds(&planners, &plan_requests, &messages)
         })?,
         thread("snapshot", {
             let messages = messages_in.clone();
@@ -126,6 +124,7 @@ pub fn spawn(parts: Parts, settings: Settings) -> Result<Controller, StoreError>
         messages,
         queue,
         plans,
+        planners,
         snapshots,
         listers,
         final_snapshotter,
@@ -232,23 +231,10 @@ fn list_engine(
 }
 
 /// Makes plans when asked, one at a time.
-fn plan_rounds(
-    mut planner: Box<dyn Planning>,
-    checker: &dyn Checking,
-    requests: &Receiver<PlanRequest>,
-    messages: &Sender<Message>,
-) {
-    for request in requests {
-        let began = Instant::now();
-        let PlanRequest { state, now, events } = request;
-        match events {
-            Some(events) => events.iter().for_each(|event| planner.observe(event)),
-            None => planner.reset(&state),
-        }
-        let plan = planner.plan(&state, now);
-        let breaches = checker.check(&state, &plan);
-        crate::failpoint::failpoint!("plan_made");
-        let planned = Planned { base: state, plan, breaches, took: began.elapsed() };
+fn plan_rounds(planners: &Planners, requests: &Receiver<PlanRequest>, messages: &Sender<Message>) {
+    for PlanRequest { state, now } in requests {
+        let made = planners.round(&state, now);
+        let planned = Planned { base: state, made };
         if messages.send(Message::Planned(Box::new(planned))).is_err() {
             return;
         }

@@ -7,20 +7,20 @@ use crate::driver::PlanRequest;
 use crate::failpoint::failpoint;
 use crate::handle::{ReplyTo, Request, Shared};
 use crate::message::{Message, Planned};
-use crate::round::Round;
+use crate::round::{Made, Planners, Round};
 use crate::settings::{Alarm, Settings};
 use crate::writer::{Committed, Open, Writer};
 use crossbeam_channel::{Receiver, Sender, select};
 use muster_engine::{EngineError, Inventory};
-use muster_model::{EngineName, Event, State, Timestamp};
+use muster_model::{EngineName, State, Timestamp};
 use muster_store::{SnapshotReport, Snapshotter, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Events kept for the planner's next round; with more it begins anew from the state.
-const UNPLANNED_MAX: usize = 200_000;
+/// Rounds that took at most so long are made within the turn, and stored with what led to them.
+const INLINE_MAX: Duration = Duration::from_millis(2);
 /// The writer rests so long after the store refused, as far as nobody asks anything.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// A round that took long is followed by a rest as long, up to this.
@@ -40,6 +40,7 @@ pub(crate) struct Loop {
     pub(crate) messages: Receiver<Message>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) plans: Sender<PlanRequest>,
+    pub(crate) planners: Arc<Planners>,
     pub(crate) snapshots: Sender<State>,
     pub(crate) listers: BTreeMap<EngineName, Sender<()>>,
     pub(crate) final_snapshotter: Box<dyn Snapshotter>,
@@ -56,8 +57,8 @@ pub(crate) struct Progress {
     plan_wanted: bool,
     rest_until: Option<Instant>,
     planned_at: Option<Instant>,
-    /// Events that the planner has not seen; `None` where it has to begin anew.
-    unplanned: Option<Vec<Arc<Event>>>,
+    /// How long the last round took.
+    round_took: Duration,
     snapshotting: bool,
     store_failed: Option<Instant>,
     listings_failed: BTreeMap<EngineName, u32>,
@@ -137,6 +138,7 @@ impl Loop {
         if let Err(error) = self.writer.tick(&mut open) {
             self.fault(&error.to_string());
         }
+        self.plan_inline(&mut open, &mut committing);
         match self.writer.commit(open) {
             Ok(committed) => self.committed(committed, answers),
             Err(error) => self.not_committed(&error, answers),
@@ -164,7 +166,9 @@ impl Loop {
                 Ok(())
             }
             Message::Planned(planned) => {
-                self.planned(open, *planned, round);
+                let Planned { base, made } = *planned;
+                self.progress.planning = false;
+                self.planned(open, base, made, round);
                 Ok(())
             }
             Message::Snapshotted(result) => {
@@ -215,9 +219,10 @@ impl Loop {
         }
     }
 
-    fn planned(&mut self, open: &mut Open, planned: Planned, round: &mut Round) {
-        let Planned { base, plan, breaches, took } = planned;
-        self.progress.planning = false;
+    /// Puts a round's decisions into the turn.
+    fn planned(&mut self, open: &mut Open, base: State, made: Made, round: &mut Round) {
+        let Made { plan, breaches, took } = made;
+        self.progress.round_took = took;
         self.progress.rest_until = Some(Instant::now() + took.min(REST_MAX));
         let counters = &self.shared.counters;
         counters.rounds.one();
@@ -250,6 +255,28 @@ impl Loop {
         }
     }
 
+    /// Plans within the turn where that takes next to no time: what ended and what starts in its
+    /// place are then stored by one sync.
+    fn plan_inline(&mut self, open: &mut Open, round: &mut Round) {
+        let progress = &self.progress;
+        let wanted = progress.plan_wanted || open.worth_planning();
+        if !wanted
+            || progress.planning
+            || progress.store_failed.is_some()
+            || !self.awaited.is_empty()
+            || progress.round_took > INLINE_MAX
+            || open.state().index.pending.is_empty()
+        {
+            return;
+        }
+        let base = open.state().clone();
+        let Some(made) = self.planners.try_round(&base, open.at()) else { return };
+        self.progress.plan_wanted = false;
+        self.progress.planned_at = Some(Instant::now());
+        open.planned();
+        self.planned(open, base, made, round);
+    }
+
     fn snapshotted(&mut self, result: Result<SnapshotReport, StoreError>) {
         self.progress.snapshotting = false;
         match result {
@@ -275,7 +302,6 @@ impl Loop {
                 counters.commits_durable.one();
             }
             self.shared.state.store(Arc::new(self.writer.state().clone()));
-            self.remember_for_planner(&committed.events);
             self.shared.feed.push(committed.events);
             if self.progress.store_failed.take().is_some() {
                 (self.settings.alarm)(Alarm::StoreMended);
@@ -304,7 +330,7 @@ impl Loop {
     fn list(&self, engine: &EngineName) {
         if let Some(lister) = self.listers.get(engine) {
             // Full where one is asked for already: that one will do.
-            drop(lister.try_send(()));
+            let _already_asked = lister.try_send(()).is_err();
         }
     }
 
@@ -326,15 +352,6 @@ impl Loop {
         self.listers.keys().for_each(|engine| self.list(engine));
     }
 
-    fn remember_for_planner(&mut self, events: &[(u64, Arc<Event>)]) {
-        if let Some(unplanned) = &mut self.progress.unplanned {
-            unplanned.extend(events.iter().map(|(_, event)| Arc::clone(event)));
-            if unplanned.len() > UNPLANNED_MAX {
-                self.progress.unplanned = None;
-            }
-        }
-    }
-
     /// Asks for a round where one is wanted and the planner is free.
     fn start_round(&mut self) {
         let progress = &mut self.progress;
@@ -354,15 +371,11 @@ impl Loop {
             progress.plan_wanted = false;
             return;
         }
-        let events = progress.unplanned.replace(Vec::new());
-        let request =
-            PlanRequest { state: self.writer.state().clone(), now: self.clock.now(), events };
+        let request = PlanRequest { state: self.writer.state().clone(), now: self.clock.now() };
         if self.plans.try_send(request).is_ok() {
             progress.planning = true;
             progress.plan_wanted = false;
             progress.planned_at = Some(now);
-        } else {
-            progress.unplanned = None;
         }
     }
 

@@ -1,10 +1,9 @@
 //! What comes to the writer beside commands.
 
-use crate::round::Breach;
+use crate::round::Made;
 use muster_engine::{EngineError, Inventory, Observation};
-use muster_model::{EngineName, Plan, State, Timestamp};
+use muster_model::{EngineName, State, Timestamp};
 use muster_store::{SnapshotReport, StoreError};
-use std::time::Duration;
 
 /// A message to the writer from one of its own threads or an engine.
 pub(crate) enum Message {
@@ -20,10 +19,8 @@ pub(crate) enum Message {
     Stop,
 }
 
-/// A plan with the state that it was made from and what the checker says of it.
+/// A round with the state that it was made from.
 pub(crate) struct Planned {
     pub(crate) base: State,
-    pub(crate) plan: Plan,
-    pub(crate) breaches: Vec<Breach>,
-    pub(crate) took: Duration,
+    pub(crate) made: Made,
 }

@@ -1,17 +1,13 @@
 //! Planning rounds: what plans, what checks, and what the last round said.
 
-use muster_model::{Event, JobId, Plan, Promise, State, Timestamp, plan::Work};
+use muster_model::{JobId, Plan, Promise, State, Timestamp, plan::Work};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Something that plans. The planner is a cache over the state: it is told of every event, in
-/// order, and may be asked to start anew from a state at any time.
+/// Something that plans. It may keep what it likes between rounds, as long as its plan is the one
+/// that it would make from the state alone.
 pub trait Planning: Send {
-    /// Forgets everything and begins with this state.
-    fn reset(&mut self, state: &State);
-
-    /// An event was applied.
-    fn observe(&mut self, event: &Event);
-
-    /// What to do now. `state` is the fold of every event that was observed.
+    /// What to do now.
     fn plan(&mut self, state: &State, now: Timestamp) -> Plan;
 }
 
@@ -45,4 +41,46 @@ pub struct Round {
     pub work: Work,
     /// False where the budget ended before every job was looked at.
     pub complete: bool,
+}
+
+/// A round: a plan, what the checker says of it, and how long both took.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) plan: Plan,
+    pub(crate) breaches: Vec<Breach>,
+    pub(crate) took: Duration,
+}
+
+/// The planner with its judge. The planner's thread has them, and the writer borrows them for
+/// rounds that take no time worth a detour.
+pub(crate) struct Planners {
+    pub(crate) planner: Mutex<Box<dyn Planning>>,
+    pub(crate) checker: Arc<dyn Checking>,
+}
+
+impl Planners {
+    pub(crate) fn round(&self, state: &State, now: Timestamp) -> Made {
+        let planner = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.with(planner, state, now)
+    }
+
+    /// A round at once; `None` where the planner is at work.
+    pub(crate) fn try_round(&self, state: &State, now: Timestamp) -> Option<Made> {
+        let planner = self.planner.try_lock().ok()?;
+        Some(self.with(planner, state, now))
+    }
+
+    fn with(
+        &self,
+        mut planner: MutexGuard<'_, Box<dyn Planning>>,
+        state: &State,
+        now: Timestamp,
+    ) -> Made {
+        let began = Instant::now();
+        let plan = planner.plan(state, now);
+        drop(planner);
+        let breaches = self.checker.check(state, &plan);
+        crate::failpoint::failpoint!("plan_made");
+        Made { plan, breaches, took: began.elapsed() }
+    }
 }

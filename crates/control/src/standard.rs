@@ -1,7 +1,7 @@
 //! The planner and the checker that the daemon runs with.
 
 use crate::round::{Breach, Checking, Planning};
-use muster_model::{Event, JobId, Plan, Reason, State, Timestamp};
+use muster_model::{JobId, Plan, Reason, State, Timestamp};
 use muster_planner::{Budget, Explanation, Planner};
 use std::collections::BTreeMap;
 
@@ -43,16 +43,9 @@ impl Advisor {
 pub struct StandardChecker;
 
 impl Planning for StandardPlanner {
-    fn reset(&mut self, state: &State) {
-        self.planner = Some(Planner::new(state));
-        self.resume_after = None;
-    }
-
-    /// The planner sees by itself what differs between two states.
-    fn observe(&mut self, _event: &Event) {}
-
     fn plan(&mut self, state: &State, now: Timestamp) -> Plan {
         let budget = Budget { steps: ROUND_STEPS, resume_after: self.resume_after };
+        // It sees by itself what differs between two states.
         let planner = self.planner.get_or_insert_with(|| Planner::new(state));
         let plan = planner.plan(state, now, budget);
         self.resume_after = plan.resume_after;

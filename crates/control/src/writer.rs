@@ -333,6 +333,22 @@ impl Open {
         &self.turn.state
     }
 
+    /// The turn's instant.
+    pub const fn at(&self) -> Timestamp {
+        self.turn.at
+    }
+
+    /// True where something happened in it that planning may act on.
+    pub const fn worth_planning(&self) -> bool {
+        self.turn.worth_planning || self.timers_due
+    }
+
+    /// What happened so far was planned for within the turn.
+    pub(crate) const fn planned(&mut self) {
+        self.turn.worth_planning = false;
+        self.timers_due = false;
+    }
+
     /// True where there is nothing to store.
     pub fn is_empty(&self) -> bool {
         self.turn.is_empty()

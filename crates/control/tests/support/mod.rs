@@ -6,8 +6,8 @@ use muster_control::command::{Principal, Site, Submission};
 use muster_control::{Breach, Checking, Planning};
 use muster_model::placement::NodeShare;
 use muster_model::{
-    CpuSet, Decision, Event, JobSpec, Mib, Node, NodeId, Owner, Partition, Payload, Placement,
-    Plan, Start, State, Timestamp,
+    CpuSet, Decision, JobSpec, Mib, Node, NodeId, Owner, Partition, Payload, Placement, Plan,
+    Start, State, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,10 +18,6 @@ use std::sync::Arc;
 pub(crate) struct FirstFit;
 
 impl Planning for FirstFit {
-    fn reset(&mut self, _: &State) {}
-
-    fn observe(&mut self, _: &Event) {}
-
     fn plan(&mut self, state: &State, now: Timestamp) -> Plan {
         let mut free = free_cpus(state);
         let mut plan = Plan { now, seq: state.seq, complete: true, ..Plan::default() };
