@@ -6,7 +6,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use muster_api::{ApiError, Endpoint};
+use muster_api::{ApiError, BODY_MAX, Endpoint};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
@@ -71,6 +71,12 @@ impl Client {
         let what = format!("{method} {path}");
         let body = serde_json::to_vec(body)
             .map_err(|error| ClientError::BadAnswer { what, why: error.to_string() })?;
+        if body.len() > BODY_MAX {
+            // The daemon would stop reading in the middle; its answer might not be seen.
+            let message = format!("the request has {} bytes; {BODY_MAX} are taken", body.len());
+            let error = Box::new(ApiError::new("E_BODY_LARGE", message));
+            return Err(ClientError::Refused { status: 413, error });
+        }
         self.call(method, path, body.into())
     }
 

@@ -53,6 +53,12 @@ pub enum ClientError {
         /// How long was waited.
         seconds: u64,
     },
+    /// Events passed before they were read; the stream goes on with what comes after.
+    #[error("events were missed ({what}) [E_EVENTS_MISSED]\nhint: read the state anew, then go on")]
+    Lagged {
+        /// How many, and the number to go on from, as JSON.
+        what: String,
+    },
     /// The answer is not what this version understands.
     #[error(
         "the answer to {what} cannot be read: {why} [E_ANSWER_BAD]\nhint: client and daemon may be of different versions"
@@ -80,6 +86,7 @@ impl ClientError {
             Self::Refused { error, .. } => &error.code,
             Self::Lost { .. } => "E_CONNECTION_LOST",
             Self::Late { .. } => "E_NO_ANSWER",
+            Self::Lagged { .. } => "E_EVENTS_MISSED",
             Self::BadAnswer { .. } => "E_ANSWER_BAD",
             Self::Address(error) => error.code(),
             Self::Start(_) => "E_CLIENT_START",

@@ -77,8 +77,9 @@ fn gone(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientEr
 #[derive(Default)]
 struct Parser {
     line: Vec<u8>,
+    name: String,
     data: String,
-    ready: VecDeque<String>,
+    ready: VecDeque<(String, String)>,
 }
 
 impl Parser {
@@ -93,10 +94,14 @@ impl Parser {
             let text = text.trim_end_matches('\r');
             if text.is_empty() {
                 if !self.data.is_empty() {
-                    self.ready.push_back(std::mem::take(&mut self.data));
+                    let event = (self.name.clone(), std::mem::take(&mut self.data));
+                    self.ready.push_back(event);
                 }
+                self.name.clear();
             } else if let Some(data) = text.strip_prefix("data:") {
                 self.data.push_str(data.trim_start());
+            } else if let Some(name) = text.strip_prefix("event:") {
+                name.trim().clone_into(&mut self.name);
             }
         }
         if self.line.len() + self.data.len() > EVENT_MAX {
@@ -106,7 +111,10 @@ impl Parser {
     }
 
     fn next(&mut self) -> Result<Option<EventView>, ClientError> {
-        let Some(text) = self.ready.pop_front() else { return Ok(None) };
+        let Some((name, text)) = self.ready.pop_front() else { return Ok(None) };
+        if name == "lagged" {
+            return Err(ClientError::Lagged { what: text });
+        }
         serde_json::from_str(&text).map(Some).map_err(|error| bad(error.to_string()))
     }
 }

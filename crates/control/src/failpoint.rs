@@ -1,6 +1,6 @@
 //! Points at which a test ends the process, to see what a kill there leaves behind.
 //!
-//! Compiled only under the feature `failpoints`. `MUSTER_FAILPOINTS` holds words
+//! Compiled only in debug builds and under the feature `failpoints`. `MUSTER_FAILPOINTS` holds words
 //! `NAME=abort[@COUNT]`, joined by commas: the process ends the COUNT-th time (the first, where no
 //! count is given) that it comes to the point NAME, without unwinding, as SIGKILL would end it.
 
@@ -19,7 +19,7 @@ pub const NAMES: &[&str] = &[
 ];
 
 /// Ends the process here where a test asked for it.
-#[cfg(feature = "failpoints")]
+#[cfg(any(debug_assertions, feature = "failpoints"))]
 pub fn hit(name: &str) {
     use std::collections::BTreeMap;
     use std::sync::{Mutex, OnceLock, PoisonError};
@@ -38,7 +38,7 @@ pub fn hit(name: &str) {
     }
 }
 
-#[cfg(feature = "failpoints")]
+#[cfg(any(debug_assertions, feature = "failpoints"))]
 fn parse(word: &str) -> Option<(String, u64)> {
     let (name, action) = word.split_once('=')?;
     let (action, count) = action.split_once('@').unwrap_or((action, "1"));
@@ -49,7 +49,7 @@ fn parse(word: &str) -> Option<(String, u64)> {
 /// A point at which a test may end the process.
 macro_rules! failpoint {
     ($name:literal) => {
-        #[cfg(feature = "failpoints")]
+        #[cfg(any(debug_assertions, feature = "failpoints"))]
         $crate::failpoint::hit($name);
     };
 }

@@ -34,7 +34,7 @@ pub(crate) fn read(
         requeue: patch.requeue,
         comment: patch.comment.clone(),
         array_throttle: patch.array_throttle.map(|n| Some(n).filter(|n| *n > 0)),
-        partitions: patch.partition.as_ref().map(|text| comma_list(text)),
+        partitions: patch.partition.as_ref().map(|t| comma_list(t)),
         ..JobChange::default()
     };
     let mut read = Reader { problems: &mut problems };
@@ -50,7 +50,7 @@ pub(crate) fn read(
     change.deadline = read.field("Deadline", patch.deadline.as_ref(), |text| {
         optional(text, |text| when::parse(text, now, zone))
     });
-    change.nodes = read.field("NumNodes", patch.nodes.as_ref(), |t| count::parse_nodes(t));
+    change.nodes = read.field("NumNodes", patch.nodes.as_ref(), count::parse_nodes);
     change.memory = read.field("MinMemoryNode", patch.memory_per_node.as_ref(), |text| {
         memory::parse_mib(text).map(|mib| match mib {
             0 => MemoryRequest::WholeNode,
@@ -61,13 +61,12 @@ pub(crate) fn read(
         memory::parse_mib(text).map(|mib| MemoryRequest::PerCpu(Mib(mib)))
     });
     change.memory = change.memory.or(per_cpu);
-    change.constraint = read.field("Features", patch.features.as_ref(), |text| {
-        optional(text, |text| constraint::parse(text))
-    });
-    change.node_list = read.field("ReqNodeList", patch.node_list.as_ref(), |t| hosts(t));
-    change.exclude = read.field("ExcNodeList", patch.exclude.as_ref(), |t| hosts(t));
+    change.constraint =
+        read.field("Features", patch.features.as_ref(), |text| optional(text, constraint::parse));
+    change.node_list = read.field("ReqNodeList", patch.node_list.as_ref(), hosts);
+    change.exclude = read.field("ExcNodeList", patch.exclude.as_ref(), hosts);
     change.licences = read.field("Licenses", patch.licences.as_ref(), |text| {
-        optional(text, |text| license::parse(text)).map(Option::unwrap_or_default)
+        optional(text, license::parse).map(Option::unwrap_or_default)
     });
     for (field, given) in [("Gres", &patch.gres), ("StdOut", &patch.output)] {
         if given.is_some() {
@@ -77,7 +76,7 @@ pub(crate) fn read(
     if problems.is_empty() {
         return Ok(change);
     }
-    let error = ApiError::of_problems(problems);
+    let error = Box::new(ApiError::of_problems(problems));
     Err(Refusal { status: StatusCode::UNPROCESSABLE_ENTITY, error })
 }
 

@@ -1,10 +1,9 @@
 //! Where in a submission something was said.
 
-use crate::submit::sources;
 use muster_api::{Place, Problem, SubmitRequest};
-use muster_slurm_syntax::options::{Command, Opt, by_long, by_short};
+use muster_slurm_syntax::options::Opt;
 use muster_slurm_syntax::problem::{Diagnostic, Place as Spot};
-use muster_slurm_syntax::script;
+use std::collections::BTreeMap;
 
 /// A diagnostic of the parser for the wire.
 pub(crate) fn wire_problem(found: &Diagnostic, request: &SubmitRequest) -> Problem {
@@ -38,33 +37,16 @@ fn wire_place(place: &Spot, request: &SubmitRequest) -> Option<Place> {
     }
 }
 
-/// Where an option was given: on the command line, else in the environment, else in the script,
-/// the last time that it was.
-pub(crate) fn place_of_option(request: &SubmitRequest, option: Opt) -> Option<Place> {
-    let sources = sources(request);
-    let words = request.options.iter().zip(1_u32..);
-    let on_line = words.filter(|(text, _)| names(text, option, sources.command));
-    if let Some((_, word)) = on_line.last() {
-        return wire_place(&Spot::CommandLine { word }, request);
-    }
-    let variables = option.spec().variables_of(sources.command);
-    if let Some(variable) = variables.into_iter().find(|v| sources.environment.contains_key(*v)) {
-        return wire_place(&Spot::Environment { variable: variable.to_owned() }, request);
-    }
-    let header = script::read(sources.script?).ok()?;
-    let words = header.components.iter().flatten().flat_map(|directive| &directive.words);
-    let found = words.filter(|word| names(&word.text, option, Command::Sbatch)).last()?;
-    wire_place(&found.place, request)
-}
+/// Where options in force were given, by component.
+pub(crate) type Places = [BTreeMap<Opt, Spot>];
 
-/// True where the word gives this option.
-fn names(word: &str, option: Opt, command: Command) -> bool {
-    if let Some(long) = word.strip_prefix("--") {
-        let name = long.split('=').next().unwrap_or(long);
-        return by_long(name, command).is_ok_and(|spec| spec.opt == option);
-    }
-    let letter = word.strip_prefix('-').and_then(|rest| rest.chars().next());
-    letter.is_some_and(|l| by_short(l, command).is_ok_and(|spec| spec.opt == option))
+/// Where an option was given, in the first component that has it.
+pub(crate) fn place_of_option(
+    places: &Places,
+    request: &SubmitRequest,
+    option: Opt,
+) -> Option<Place> {
+    places.iter().find_map(|component| wire_place(component.get(&option)?, request))
 }
 
 #[cfg(test)]
@@ -72,18 +54,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_option_is_found_where_it_was_given() {
-        let mut request = SubmitRequest {
-            script: "#!/bin/sh\n#SBATCH -n 2 --account=lab\ntrue\n".to_owned(),
-            script_name: "a.sh".to_owned(),
-            ..SubmitRequest::default()
-        };
-        let place = place_of_option(&request, Opt::Account).unwrap();
+    fn an_option_has_the_place_where_it_was_given() {
+        let request = SubmitRequest { script_name: "a.sh".to_owned(), ..SubmitRequest::default() };
+        let spot = Spot::Script { line: 2, column: 14 };
+        let places = [BTreeMap::from([(Opt::Account, spot)])];
+        let place = place_of_option(&places, &request, Opt::Account).unwrap();
         assert_eq!(place.to_string(), "a.sh:2:14");
-        request.environment.insert("SBATCH_ACCOUNT".to_owned(), "x".to_owned());
-        assert_eq!(place_of_option(&request, Opt::Account).unwrap().source, "SBATCH_ACCOUNT");
-        request.options = vec!["-A".to_owned(), "y".to_owned()];
-        assert_eq!(place_of_option(&request, Opt::Account).unwrap().source, "command line");
-        assert!(place_of_option(&request, Opt::Qos).is_none());
+        assert!(place_of_option(&places, &request, Opt::Qos).is_none());
     }
 }

@@ -4,7 +4,7 @@
 //! daemon knows come on top: who asks, from where, the site's defaults.
 
 use crate::http::error::Refusal;
-use crate::place::{place_of_option, wire_problem};
+use crate::place::{Places, place_of_option, wire_problem};
 use hyper::StatusCode;
 use jiff::tz::TimeZone;
 use muster_api::{ApiError, ClientFlags, Problem, SubmitRequest, Tool};
@@ -12,9 +12,11 @@ use muster_control::command::{CommandError, Principal, Submission};
 use muster_model::{JobKind, JobSpec, Owner, Payload, Policy, Timestamp};
 use muster_slurm_syntax::export::Export;
 use muster_slurm_syntax::options::{Command, Opt};
+use muster_slurm_syntax::problem::Place as Spot;
 use muster_slurm_syntax::submission::{
     ComponentRequest, Context, Sources, Submission as Parsed, submission, wrapped,
 };
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The most variables, and bytes of them, that an environment may have.
@@ -25,6 +27,8 @@ pub(crate) struct Read {
     pub(crate) submission: Submission,
     pub(crate) warnings: Vec<Problem>,
     pub(crate) client: ClientFlags,
+    /// Where options were given, by component.
+    pub(crate) places: Vec<BTreeMap<Opt, Spot>>,
 }
 
 /// What reading depends on beside the request.
@@ -69,12 +73,13 @@ pub(crate) fn read(
         spec
     });
     let specs: Vec<JobSpec> = specs.collect();
-    check_directories(&specs, request)?;
-    Ok(Read { submission: Submission { specs, payload }, warnings, client })
+    check_directories(&specs, &parsed.places, request)?;
+    let submission = Submission { specs, payload };
+    Ok(Read { submission, warnings, client, places: parsed.places })
 }
 
 /// The texts of a request, as the parser wants them.
-pub(crate) fn sources(request: &SubmitRequest) -> Sources<'_> {
+fn sources(request: &SubmitRequest) -> Sources<'_> {
     Sources {
         command: command(request.tool),
         script: Some(request.script.as_str()).filter(|s| {
@@ -187,7 +192,11 @@ fn default_name(request: &SubmitRequest, parsed: &Parsed) -> String {
 
 /// A directory that is not there is told now and not at the start, hours later. What cannot be
 /// looked at (a home on a server that root may not read) is left to the start.
-fn check_directories(specs: &[JobSpec], request: &SubmitRequest) -> Result<(), Refusal> {
+fn check_directories(
+    specs: &[JobSpec],
+    places: &Places,
+    request: &SubmitRequest,
+) -> Result<(), Refusal> {
     for spec in specs {
         let wrong = match std::fs::metadata(&spec.cwd) {
             Ok(data) if data.is_dir() => continue,
@@ -198,7 +207,7 @@ fn check_directories(specs: &[JobSpec], request: &SubmitRequest) -> Result<(), R
         let problem = Problem {
             code: "E_CHDIR".to_owned(),
             message: format!("the working directory {} {wrong}", spec.cwd),
-            place: place_of_option(request, Opt::Chdir),
+            place: place_of_option(places, request, Opt::Chdir),
             hint: Some("make it first, or name another with --chdir".to_owned()),
         };
         return Err(refusal(vec![problem]));
@@ -207,11 +216,14 @@ fn check_directories(specs: &[JobSpec], request: &SubmitRequest) -> Result<(), R
 }
 
 fn refusal(problems: Vec<Problem>) -> Refusal {
-    Refusal { status: StatusCode::UNPROCESSABLE_ENTITY, error: ApiError::of_problems(problems) }
+    Refusal {
+        status: StatusCode::UNPROCESSABLE_ENTITY,
+        error: Box::new(ApiError::of_problems(problems)),
+    }
 }
 
 /// What the writer refused, with the place of the option that it is about.
-pub(crate) fn refused(error: CommandError, request: &SubmitRequest) -> Refusal {
+pub(crate) fn refused(error: CommandError, places: &Places, request: &SubmitRequest) -> Refusal {
     let option = match &error {
         CommandError::UnknownName { kind, .. } => match *kind {
             "partition" => Some(Opt::Partition),
@@ -230,16 +242,16 @@ pub(crate) fn refused(error: CommandError, request: &SubmitRequest) -> Refusal {
         CommandError::UnknownDependency { .. } | CommandError::DependencyCircle { .. } => {
             Some(Opt::Dependency)
         }
-        CommandError::NeverFits { .. } => size_option(request),
+        CommandError::NeverFits { .. } => size_option(places),
         _ => None,
     };
     let mut refusal = Refusal::from(error);
-    refusal.error.place = option.and_then(|option| place_of_option(request, option));
+    refusal.error.place = option.and_then(|option| place_of_option(places, request, option));
     refusal
 }
 
 /// The option that most likely asks for too much: the first of these that was given.
-fn size_option(request: &SubmitRequest) -> Option<Opt> {
+fn size_option(places: &Places) -> Option<Opt> {
     [
         Opt::GpusPerNode,
         Opt::Gres,
@@ -255,5 +267,5 @@ fn size_option(request: &SubmitRequest) -> Option<Opt> {
         Opt::Constraint,
     ]
     .into_iter()
-    .find(|option| place_of_option(request, *option).is_some())
+    .find(|option| places.iter().any(|component| component.contains_key(option)))
 }

@@ -5,7 +5,7 @@ use crate::http::error::Refusal;
 use crate::submit;
 use muster_api::tres::Totals;
 use muster_api::{SubmitRequest, Trial};
-use muster_control::command::{Principal, Submission, check_submission};
+use muster_control::command::{Principal, check_submission};
 use muster_control::{Advisor, Planning as _, StandardPlanner};
 use muster_model::{Decision, Event, EventKind, JobId, JobSpec, NodeId, Timestamp};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 pub(crate) async fn trial(
     app: &Shared,
     caller: &Principal,
-    submission: Submission,
+    read: submit::Read,
     request: &SubmitRequest,
 ) -> Result<Trial, Refusal> {
     let now = App::now();
-    let specs = check_submission(&app.handle.state(), now, caller, &submission)
-        .map_err(|error| submit::refused(error, request))?;
+    let specs = check_submission(&app.handle.state(), now, caller, &read.submission)
+        .map_err(|error| submit::refused(error, &read.places, request))?;
     let app = Arc::clone(app);
     let try_it = tokio::task::spawn_blocking(move || tried(&app, specs));
     try_it.await.map_err(|error| Refusal::fault(error.to_string()))?

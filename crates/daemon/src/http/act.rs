@@ -111,25 +111,24 @@ fn order(request: &ActionRequest, jobs: Vec<Target>) -> Result<Command, Refusal>
 
 /// The answer to a command as results.
 fn settle(app: &App, name: String, reply: Result<Reply, CommandError>) -> Vec<ActionResult> {
+    let state = app.handle.state();
+    let refusal = |job: String, error: &CommandError| {
+        let named = job.parse::<JobRef>().ok();
+        let first = named.and_then(|named| named.resolve(&state).first().copied());
+        ActionResult { job, id: first.map(|id| id.0), error: Some(problem(error)) }
+    };
     match reply {
         Ok(Reply::Jobs { done, refused }) => {
-            let state = app.handle.state();
             let done = done.into_iter().map(|id| ActionResult {
                 job: state.job(id).map_or_else(|| id.to_string(), |job| job.display_id()),
                 id: Some(id.0),
                 error: None,
             });
-            let refused = refused.into_iter().map(|(job, error)| ActionResult {
-                job,
-                id: None,
-                error: Some(problem(&error)),
-            });
+            let refused = refused.into_iter().map(|(job, error)| refusal(job, &error));
             done.chain(refused).collect()
         }
         Ok(_) => vec![ActionResult { job: name, id: None, error: None }],
-        Err(error) => {
-            vec![ActionResult { job: name, id: None, error: Some(problem(&error)) }]
-        }
+        Err(error) => vec![refusal(name, &error)],
     }
 }
 

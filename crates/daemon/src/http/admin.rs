@@ -111,7 +111,7 @@ fn config_refusal(error: &ConfigError) -> Refusal {
         place: Some(Place { source: p.source.clone(), line: p.line, column: p.column }),
         hint: p.hint.clone(),
     });
-    let error = ApiError::of_problems(problems.collect());
+    let error = Box::new(ApiError::of_problems(problems.collect()));
     Refusal { status: StatusCode::UNPROCESSABLE_ENTITY, error }
 }
 

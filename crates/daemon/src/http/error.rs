@@ -10,7 +10,7 @@ use muster_control::command::{CommandError, ErrorClass};
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
-    pub(crate) error: ApiError,
+    pub(crate) error: Box<ApiError>,
 }
 
 /// What handlers return.
@@ -19,7 +19,7 @@ pub(crate) type Answer<T> = Result<Json<T>, Refusal>;
 impl Refusal {
     /// A refusal with a code and a sentence.
     pub(crate) fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
-        Self { status, error: ApiError::new(code, message) }
+        Self { status, error: Box::new(ApiError::new(code, message)) }
     }
 
     /// The request cannot be right.

@@ -60,23 +60,23 @@ pub(crate) async fn submit(
     may_run(&app, &caller)?;
     let policy = Arc::clone(&app.handle.state().policy);
     let site = submit::Site { now: App::now(), zone: &app.zone, policy: &policy };
-    let read = submit::read(&request, &caller, &site)?;
+    let mut read = submit::read(&request, &caller, &site)?;
     let cluster = app.config.load().cluster.name.clone();
     let components = read.submission.specs.len() as u32;
     let mut response = SubmitResponse {
         cluster,
         components,
         tasks: 1,
-        warnings: read.warnings,
-        client: read.client,
+        warnings: std::mem::take(&mut read.warnings),
+        client: std::mem::take(&mut read.client),
         ..SubmitResponse::default()
     };
     if request.test_only || response.client.test_only {
-        response.trial = Some(crate::trial::trial(&app, &caller, read.submission, &request).await?);
+        response.trial = Some(crate::trial::trial(&app, &caller, read, &request).await?);
         return Ok(Json(response));
     }
     let command = self::command(&app.handle, &caller, Command::Submit(Box::new(read.submission)));
-    match command.await.map_err(|error| submit::refused(error, &request))? {
+    match command.await.map_err(|error| submit::refused(error, &read.places, &request))? {
         Reply::Submitted { id, count } => {
             response.job_id = id.0;
             response.tasks = if components > 1 { 1 } else { count };

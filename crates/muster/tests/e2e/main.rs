@@ -1,0 +1,9 @@
+//! The whole program from outside: the real binary, real jobs, real kills.
+
+// A test that cannot go on says where.
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod jobs;
+mod kill;
+mod place;
