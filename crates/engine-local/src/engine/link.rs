@@ -51,10 +51,17 @@ impl ShepherdLink {
         Ok(watched)
     }
 
-    /// Ends the connection, which also ends its watcher.
+    /// Ends the connection, which also ends its watcher, and sends the shepherd home: an engine
+    /// that ends in order leaves nothing behind but supervisors of jobs.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that is gone already is what we want. Its end of the connection closes when it is,
+        // so that whoever starts next does not meet it on its way out.
+        write_message(&mut *stream, &ShepherdOrder::Retire).ok();
+        stream.shutdown(std::net::Shutdown::Write).ok();
+        stream.set_read_timeout(Some(SEND_WAIT)).ok();
+        stream.read_to_end(&mut Vec::new()).ok();
         // One that is closed already is what we want.
         stream.shutdown(std::net::Shutdown::Both).ok();
     }
