@@ -53,7 +53,8 @@ impl Instance {
         let mut instance = Self { dir, state, binary: binary.to_path_buf(), words, daemon: None };
         instance.launch()?;
         let links = instance.links();
-        sh::read(instance.muster().arg("slurm-links").arg(links))?;
+        link_names(&instance.binary, &links)
+            .map_err(|error| format!("{}: {error}", links.display()))?;
         Ok(instance)
     }
 
@@ -70,9 +71,9 @@ impl Instance {
             if instance.exited() {
                 return Some(false);
             }
-            let mut queue = instance.muster();
-            queue.args(["queue", "--json"]).stdout(Stdio::null()).stderr(Stdio::null());
-            queue.status().is_ok_and(|status| status.success()).then_some(true)
+            let mut status = instance.muster();
+            status.arg("status").stdout(Stdio::null()).stderr(Stdio::null());
+            status.status().is_ok_and(|status| status.success()).then_some(true)
         });
         match answers {
             Some(true) => Ok(()),
@@ -235,6 +236,15 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Slurm's names, as links to the program.
+fn link_names(binary: &Path, folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for name in ["sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "srun", "salloc"] {
+        std::os::unix::fs::symlink(binary, folder.join(name))?;
+    }
+    Ok(())
 }
 
 /// Short, for the path of a unix socket holds 107 bytes.
