@@ -70,14 +70,16 @@ pub(crate) fn bounded(command: Command, limit_s: u32) -> Command {
 pub(crate) fn render(command: &Command) -> String {
     let mut words = Vec::new();
     for (name, value) in command.get_envs() {
-        if let Some(value) = value {
+        // Where a command finds its daemon says nothing to the reader.
+        let plumbing = name == "PATH" || name == "MUSTER_SOCKET" || name == "MUSTER_STATE";
+        if let Some(value) = value.filter(|_| !plumbing) {
             words.push(format!("{}={}", name.to_string_lossy(), value.to_string_lossy()));
         }
     }
-    // The full path of cargo says nothing to the reader.
+    // Nor does the full path of cargo.
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
-    let shown = if name == "cargo" { name } else { program.as_os_str() };
+    let shown = if name == "cargo" || name == "muster" { name } else { program.as_os_str() };
     words.push(shown.to_string_lossy().into_owned());
     words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
     shell_words::join(words)

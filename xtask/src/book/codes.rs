@@ -77,13 +77,14 @@ fn read(file: &Path) -> Result<String, String> {
 
 /// String literals that are error codes, outside comments and tests.
 fn error_codes(source: &str) -> BTreeSet<String> {
-    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let mut found = BTreeSet::new();
     for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
         for text in line.split('"').skip(1).step_by(2) {
-            if is_error_code(text) {
-                found.insert(text.to_owned());
-            }
+            // Whole, or in brackets at the end of a sentence.
+            let bracketed = text.split('[').filter_map(|rest| rest.split_once(']'));
+            let words = bracketed.map(|(word, _)| word).chain([text]);
+            found.extend(words.filter(|word| is_error_code(word)).map(str::to_owned));
         }
     }
     found
@@ -91,7 +92,7 @@ fn error_codes(source: &str) -> BTreeSet<String> {
 
 /// The right sides of the arms of functions that are called `code`.
 fn reason_codes(source: &str) -> BTreeSet<String> {
-    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let mut found = BTreeSet::new();
     let mut inside = false;
     for line in code.lines() {
@@ -125,8 +126,9 @@ mod tests {
 
     #[test]
     fn codes_are_read_from_the_source() {
-        let source = "// \"E_NOT\"\nA \"E_TIME_BAD\" \"text\",\n#[cfg(test)]\n\"E_TEST\"";
-        assert_eq!(error_codes(source).into_iter().collect::<Vec<_>>(), ["E_TIME_BAD"]);
+        let source =
+            "// \"E_NOT\"\nA \"E_TIME_BAD\" \"no [E_B]\",\n#[cfg(test)]\nmod tests {\"E_TEST\"";
+        assert_eq!(error_codes(source).into_iter().collect::<Vec<_>>(), ["E_B", "E_TIME_BAD"]);
         let source = "    fn code(&self) {\n X { .. } => \"HELD_BY_USER\",\n    }\nX => \"OTHER\",";
         assert_eq!(reason_codes(source).into_iter().collect::<Vec<_>>(), ["HELD_BY_USER"]);
     }

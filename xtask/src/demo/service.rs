@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const READY: Duration = Duration::from_secs(20);
 const REPLY: Duration = Duration::from_secs(10);
-const LINE: &str = "the skipper reefs the sail before the wind turns";
+const LINE: &str = "the skipper steers the boat into the harbour at dusk";
 
 /// Waits until the service says where it is, then asks it.
 pub(crate) fn ask(work: &Path) -> Result<(), String> {

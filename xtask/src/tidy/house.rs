@@ -71,9 +71,11 @@ fn judge_rust(name: &str, text: &str, say: &mut impl FnMut(usize, String)) {
     }
     let pure = PURE.iter().any(|pure| name.starts_with(&format!("crates/{pure}/src/")));
     let mut in_test = name.contains("/tests/") || name.ends_with("/tests.rs");
+    let mut before = "";
     for (index, line) in text.lines().enumerate() {
         let code = line.trim_start();
-        in_test |= code.starts_with("#[cfg(test)]");
+        in_test |= before == "#[cfg(test)]" && code.starts_with("mod ");
+        before = code;
         if let Some(word) = UNFINISHED.iter().find(|word| line.contains(**word)) {
             say(index + 1, format!("unfinished: {word}"));
         }
