@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::figure::quantile;
@@ -29,7 +28,7 @@ pub(super) fn array(binary: &Path, scale: Scale) -> Result<Vec<Figure>, String> 
     let begin = Instant::now();
     let words = [format!("--array=1-{}", scale.tasks), "--output=/dev/null".to_owned()];
     let job = client.submit(&Load::trivial(&words))?;
-    wait(&instance, job)?;
+    client.wait(job)?;
     let rate = f64::from(scale.tasks) / begin.elapsed().as_secs_f64();
     Ok(vec![
         Figure::baseline("bare loop", bare, "processes/s", "bash forks true and waits, one by one"),
@@ -80,13 +79,6 @@ fn bare_loop(count: u32) -> Result<f64, String> {
     let begin = Instant::now();
     sh::read(&mut bash)?;
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
-}
-
-/// Waits for all tasks of a job, with the command that users have for it.
-pub(super) fn wait(instance: &Instance, job: u64) -> Result<(), String> {
-    let mut wait: Command = instance.muster();
-    wait.args(["wait", &job.to_string()]).stdout(Stdio::null());
-    sh::read(&mut wait).map(drop)
 }
 
 fn synced_write_ms(dir: &Path) -> Result<f64, String> {

@@ -16,7 +16,7 @@ const AIM_PER_S: f64 = 5_000.0;
 const MORE_MS: f64 = 10.0;
 /// Tasks of one array when the queue is filled.
 const ARRAY: u32 = 10_000;
-const WAIT_S: u64 = 60;
+const WAIT: Duration = Duration::from_mins(10);
 
 /// One submission's body.
 pub(super) struct Load(String);
@@ -60,20 +60,20 @@ impl Submitter {
         value["job_id"].as_u64().ok_or_else(|| format!("no id in {answer}"))
     }
 
-    /// Waits until a job has ended.
+    /// Waits until a job, with all its tasks, has ended.
     ///
     /// # Errors
-    /// It has not ended after a minute.
+    /// It has not ended in time.
     pub(super) fn wait(&mut self, job: u64) -> Result<(), String> {
-        let deadline = Instant::now() + Duration::from_secs(WAIT_S);
+        let deadline = Instant::now() + WAIT;
         while Instant::now() < deadline {
-            let answer = self.0.send("GET", &format!("/v1/jobs/{job}/wait?timeout_s=10"), "")?;
+            let answer = self.0.send("GET", &format!("/v1/jobs/{job}/wait?timeout_s=30"), "")?;
             let value: Value = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
             if value["over"].as_bool() == Some(true) {
                 return Ok(());
             }
         }
-        Err(format!("job {job} has not ended after {WAIT_S} s"))
+        Err(format!("job {job} has not ended after {} s", WAIT.as_secs()))
     }
 }
 

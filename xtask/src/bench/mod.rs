@@ -71,14 +71,17 @@ const BENCHES: &[(&str, Measure)] = &[
 /// `cargo xtask bench [--only NAME[,NAME]] [--json FILE] [--smoke] [--strict]`.
 pub(crate) fn main(words: &[String]) -> Result<(), String> {
     let mut args = Args::new(words);
-    let scale = if args.switch("--smoke") { SMOKE } else { FULL };
+    let small = args.switch("--smoke");
     let strict = args.switch("--strict");
     let only = args.value("--only")?;
     let json = args.value("--json")?.map(PathBuf::from);
     args.finish()?;
-    sh::run(&mut sh::cargo(&["build", "--release", "--locked", "--package", "muster"]))?;
-    let binary = root::target().join("release/muster");
-    let figures = measure(&binary, scale, only.as_deref())?;
+    let figures = if small {
+        measure(&demo::build()?, SMOKE, only.as_deref())?
+    } else {
+        sh::run(&mut sh::cargo(&["build", "--release", "--locked", "--package", "muster"]))?;
+        measure(&root::target().join("release/muster"), FULL, only.as_deref())?
+    };
     println!("\n{}", figure::render(&figures));
     let file = json.unwrap_or_else(|| root::target().join("bench.json"));
     let text = json!({ "machine": machine(), "figures": figures });

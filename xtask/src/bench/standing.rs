@@ -50,7 +50,7 @@ pub(super) fn startup(binary: &Path, scale: Scale) -> Result<Vec<Figure>, String
         let tasks = left.min(10_000);
         let words = [format!("--array=1-{tasks}"), "--output=/dev/null".to_owned()];
         let job = client.submit(&Load::trivial(&words))?;
-        super::dispatch::wait(&instance, job)?;
+        client.wait(job)?;
         left -= tasks;
     }
     drop(client);
