@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 mod cpu;
 mod files;
-#[cfg(feature = "nvml")]
+// A static program cannot load a library that brings a C library of its own.
+#[cfg(all(feature = "nvml", not(target_feature = "crt-static")))]
 mod nvml;
 mod pci;
 mod processes;
@@ -149,7 +150,15 @@ pub fn discover(root: &Path) -> Machine {
 
 fn gpus(root: &Path, notes: &mut Vec<String>) -> Vec<Gpu> {
     let mut found = pci::read(root, notes);
-    #[cfg(feature = "nvml")]
+    #[cfg(all(feature = "nvml", target_feature = "crt-static"))]
+    if root == Path::new("/") && found.iter().any(|g| g.vendor == Vendor::Nvidia) {
+        notes.push(
+            "this is the static program, which cannot load NVIDIA's library: GPU memory, links \
+             and use by others are unknown"
+                .to_owned(),
+        );
+    }
+    #[cfg(all(feature = "nvml", not(target_feature = "crt-static")))]
     if root == Path::new("/") && found.iter().any(|g| g.vendor == Vendor::Nvidia) {
         match nvml::read() {
             Ok(detailed) => {
