@@ -2,7 +2,7 @@
 
 use crate::fit::{New, When, lies_on, room, still_there};
 use crate::{Rule, Violation};
-use muster_model::{JobId, Plan, Promise, Start, State};
+use muster_model::{JobId, Plan, Promise, Start, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) fn new_starts<'a>(state: &'a State, plan: &Plan, starts: &[&'a Start]) -> Vec<New<'a>> {
@@ -49,6 +49,14 @@ fn broken(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise) -> Opt
     if promise.start < plan.now {
         return Some("its start is past".to_owned());
     }
+    // Where the start is not known, only what starts behind it without an end stands in its way.
+    let own = crate::order::key(state, job);
+    let behind: Vec<New<'_>> = new
+        .iter()
+        .filter(|n| promise.start != Timestamp::NEVER || crate::order::key(state, n.job) > own)
+        .map(|n| New { job: n.job, placement: n.placement, end: n.end })
+        .collect();
+    let new = behind.as_slice();
     let when = When::At(promise.start);
     let rooms: Option<Vec<_>> =
         promise.nodes.iter().map(|id| room(state, plan.now, new, *id, when)).collect();

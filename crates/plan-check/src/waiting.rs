@@ -6,7 +6,7 @@
 use crate::fit::{New, Room, When, lies_on, room};
 use crate::layout::{neighbours, satisfied};
 use crate::{Rule, Violation, decided, eligible, order, promise, starts};
-use muster_model::{BackfillMode, Job, JobId, NodeId, Partition, Plan, State, Timestamp};
+use muster_model::{BackfillMode, Job, JobId, NodeId, Partition, Plan, Promise, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// At most so many waiting jobs are looked at.
@@ -18,8 +18,11 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
     let starts = starts(plan);
     let new = promise::new_starts(state, plan, &starts);
     let decided = decided(plan);
-    let promised: BTreeSet<NodeId> = plan.promises.iter().flat_map(|p| p.nodes.clone()).collect();
-    let first_promise = plan.promises.iter().map(|p| p.start).min();
+    let keys: Vec<_> = plan
+        .promises
+        .iter()
+        .map(|p| state.jobs.get(&p.job).map(|j| order::key(state, j)))
+        .collect();
     let waiting = state
         .index
         .pending
@@ -31,17 +34,27 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         .filter(|job| !throttled(state, job, &new))
         .take(JOBS_MAX);
     for job in waiting {
+        // Only what was promised to jobs before it stands in its way.
+        let own = order::key(state, job);
+        let before: Vec<&Promise> = plan
+            .promises
+            .iter()
+            .zip(&keys)
+            .filter(|(_, key)| key.as_ref().is_none_or(|key| *key < own))
+            .map(|(promise, _)| promise)
+            .collect();
+        let promised: BTreeSet<NodeId> = before.iter().flat_map(|p| p.nodes.clone()).collect();
         let end = plan.now.plus_limit(job.time_limit);
-        let harmless = first_promise.is_none_or(|at| end <= at && end != Timestamp::NEVER);
+        let harmless = before.iter().all(|p| end <= p.start && end != Timestamp::NEVER);
         for partition in job.spec.partitions.iter().filter_map(|p| state.partitions.get(p)) {
             if !order::may_use(state, plan, job, partition) {
                 continue;
             }
             // Without backfill a promise closes the partition for all behind it.
-            if state.policy.backfill == BackfillMode::None && !plan.promises.is_empty() {
+            if state.policy.backfill == BackfillMode::None && !before.is_empty() {
                 continue;
             }
-            if !licences_left(state, plan, job, &new, harmless) {
+            if !licences_left(state, &before, job, &new, harmless) {
                 continue;
             }
             let fits = some_set(
@@ -77,7 +90,13 @@ fn throttled(state: &State, job: &Job, new: &[New<'_>]) -> bool {
     running + new.iter().filter(|n| of_array(n.job)).count() >= throttle as usize
 }
 
-fn licences_left(state: &State, plan: &Plan, job: &Job, new: &[New<'_>], harmless: bool) -> bool {
+fn licences_left(
+    state: &State,
+    before: &[&Promise],
+    job: &Job,
+    new: &[New<'_>],
+    harmless: bool,
+) -> bool {
     let mut wanted: BTreeMap<&String, u32> = BTreeMap::new();
     for licence in &job.spec.request.licences {
         *wanted.entry(&licence.name).or_default() += licence.count;
@@ -95,7 +114,7 @@ fn licences_left(state: &State, plan: &Plan, job: &Job, new: &[New<'_>], harmles
             .filter_map(|id| state.jobs.get(id)?.placement.as_ref()?.licences.get(*name))
             .sum();
         let starting: u32 = new.iter().filter_map(|n| n.placement.licences.get(*name)).sum();
-        let promised: u32 = plan.promises.iter().map(|p| of(name, p.job)).sum();
+        let promised: u32 = before.iter().map(|p| of(name, p.job)).sum();
         let reserve = if harmless { 0 } else { promised };
         running + starting + count + reserve <= total
     })

@@ -43,6 +43,18 @@ pub(crate) struct Ask {
     socket_gpus: Vec<Wanted>,
     pub(crate) alternatives: Vec<Alternative>,
     pub(crate) licences: BTreeMap<String, u32>,
+    /// For a part of the job: one task, and one GPU of a total.
+    pub(crate) part_floor: Floor,
+    /// For the whole job on one node.
+    pub(crate) whole_floor: Floor,
+}
+
+/// The least that any node has to have: what a look at three numbers can rule out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Floor {
+    pub(crate) cpus: u32,
+    pub(crate) gpus: u32,
+    pub(crate) memory: u64,
 }
 
 /// What a node has to give.
@@ -75,7 +87,7 @@ impl Ask {
             let sum = licences.entry(licence.name.clone()).or_default();
             *sum = sum.saturating_add(licence.count);
         }
-        Self {
+        let mut ask = Self {
             request: Arc::clone(request),
             partition: Arc::clone(partition),
             uid,
@@ -89,7 +101,37 @@ impl Ask {
             socket_gpus: of(GpuScope::Socket),
             alternatives: alternatives(request.constraint.as_ref()),
             licences,
-        }
+            part_floor: Floor::default(),
+            whole_floor: Floor::default(),
+        };
+        ask.part_floor = ask.floor(1, &ask.least_gpus());
+        let whole: Vec<u32> = ask.job_gpus.iter().map(|g| g.1).collect();
+        ask.whole_floor =
+            ask.floor(if let Tasks::Total(all) = ask.tasks { all } else { 1 }, &whole);
+        ask
+    }
+
+    /// What so many tasks and GPUs need on any node, whatever the node is: never more than
+    /// [`Ask::need`] says.
+    fn floor(&self, tasks: u32, share: &[u32]) -> Floor {
+        let tasks = self.tasks_with(tasks, share);
+        let sum = |wanted: &[Wanted]| wanted.iter().fold(0u32, |n, w| n.saturating_add(w.1));
+        let gpus = sum(&self.node_gpus)
+            .saturating_add(sum(&self.socket_gpus))
+            .saturating_add(sum(&self.task_gpus).saturating_mul(tasks))
+            .saturating_add(share.iter().fold(0, |n, g| n.saturating_add(*g)));
+        let cpus = tasks
+            .saturating_mul(self.request.cpus_per_task())
+            .max(gpus.saturating_mul(self.request.cpus_per_gpu.unwrap_or(0)))
+            .max(self.request.cpus_per_node_min.unwrap_or(0))
+            .max(1);
+        let memory = match self.request.memory {
+            MemoryRequest::Default | MemoryRequest::WholeNode => 0,
+            MemoryRequest::PerNode(memory) => memory.0,
+            MemoryRequest::PerCpu(memory) => memory.0.saturating_mul(u64::from(cpus)),
+            MemoryRequest::PerGpu(memory) => memory.0.saturating_mul(u64::from(gpus)),
+        };
+        Floor { cpus, gpus, memory }
     }
 
     /// The GPU models named, in lower case.

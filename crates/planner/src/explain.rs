@@ -112,7 +112,10 @@ fn all_reasons(
     {
         return vec![if peer == job.id { own } else { Reason::HetPeer { peer } }];
     }
-    let waits = reasoner.wait_reason(job, ahead.len() as u32, ahead.last().copied());
+    let behind = reasoner.head_of(job).filter(|head| *head != job.id);
+    let behind = behind.or(ahead.last().copied());
+    let key = order_key(state, leader(state, job));
+    let waits = reasoner.wait_reason(job, key, ahead.len() as u32, behind);
     let is_behind = matches!(waits, Reason::Priority { .. });
     reasons.push(waits);
     if is_behind && !reasoner.fits_beside_running(job) {

@@ -38,9 +38,14 @@ impl Span {
         starts_before_our_end && ends_after_our_start
     }
 
-    /// True where something that ends at `end` at the latest is gone when the span begins.
+    /// True where a holder that ends at `end` at the latest is gone when the span begins.
     fn outlives(self, end: Timestamp) -> bool {
         self.from != self.now && effective_end(end, self.now) <= self.from
+    }
+
+    /// As [`Self::outlives`]. What was started behind a promise without an end stays for good.
+    fn sees_gone(self, held: &Holding) -> bool {
+        self.outlives(held.end) && !(held.behind_promise && held.end == Timestamp::NEVER)
     }
 }
 
@@ -56,6 +61,8 @@ pub(crate) struct Holding {
     pub(crate) uid: u32,
     pub(crate) kind: Exclusive,
     pub(crate) end: Timestamp,
+    /// This round started it behind a promise.
+    pub(crate) behind_promise: bool,
     pub(crate) cpus: CpuSet,
     pub(crate) memory: u64,
     pub(crate) devices: DeviceMask,
@@ -136,6 +143,7 @@ impl Holding {
             uid,
             kind,
             end,
+            behind_promise: false,
             cpus: share.cpus.clone(),
             memory: share.memory.0,
             devices: share.devices.iter().fold(0, |mask, d| mask | bit(d.index)),
@@ -230,7 +238,7 @@ impl NodeView {
     pub(crate) fn admits(&self, span: Span, kind: Exclusive, uid: u32) -> bool {
         self.holdings
             .iter()
-            .filter(|h| !span.outlives(h.end))
+            .filter(|h| !span.sees_gone(h))
             .all(|h| tolerate((kind, uid), (h.kind, h.uid)))
             && self
                 .promised(span)
@@ -265,12 +273,12 @@ impl NodeView {
                 gres: BTreeMap::new(),
             }
         } else {
-            let (cpus, memory, devices) = self.left(|h| !point.outlives(h.end));
+            let (cpus, memory, devices) = self.left(|h| !point.sees_gone(h));
             Avail { cpus: cpus.len(), memory, devices, gres: BTreeMap::new() }
         };
         if !self.node.gres.is_empty() {
             avail.gres.clone_from(&self.node.gres);
-            for held in self.holdings.iter().filter(|h| !point.outlives(h.end)) {
+            for held in self.holdings.iter().filter(|h| !point.sees_gone(h)) {
                 take_gres(&mut avail.gres, &held.gres);
             }
         }

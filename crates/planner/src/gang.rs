@@ -18,6 +18,16 @@ pub(crate) struct Pick {
     pub(crate) share: Vec<u32>,
 }
 
+/// How many nodes at the start of the order are known not to do. Within a walk what is free only
+/// shrinks, so they stay out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    /// They do not hold the whole job.
+    alone: usize,
+    /// They do not even hold a part of it.
+    part: usize,
+}
+
 /// Finds nodes for the whole request over the span, trying nodes in the order given.
 ///
 /// Numbers of nodes are tried as the request says: as many as possible for a range, as few as
@@ -29,10 +39,27 @@ pub(crate) fn place(
     order: &[usize],
     work: &mut Work,
 ) -> Option<Picks> {
+    place_from(world, ask, span, order, &mut 0, work)
+}
+
+fn place_from(
+    world: &World,
+    ask: &Ask,
+    span: Span,
+    order: &[usize],
+    skip: &mut usize,
+    work: &mut Work,
+) -> Option<Picks> {
     let bounds = ask.node_bounds()?;
     let forced = world.forced_nodes(ask)?;
+    // What one choice of features rules out another may take: then nothing is remembered.
+    let mut unremembered = 0;
+    let several = ask.alternatives.len() > 1;
     for alternative in 0..ask.alternatives.len() {
-        let candidates = candidates(world, ask, alternative, span, order, &forced, work);
+        let skip = if several { &mut unremembered } else { &mut *skip };
+        *skip = if several { 0 } else { *skip };
+        let search = Search { world, ask, alternative, span, forced: &forced, bounds };
+        let candidates = search.candidates(order, skip, work);
         if let Some(picks) = place_among(world, ask, alternative, span, bounds, &candidates) {
             return Some(picks);
         }
@@ -40,15 +67,82 @@ pub(crate) fn place(
     None
 }
 
+/// A search for nodes of one job under one choice of features.
+struct Search<'a> {
+    world: &'a World,
+    ask: &'a Ask,
+    alternative: usize,
+    span: Span,
+    forced: &'a [usize],
+    bounds: (u32, u32),
+}
+
+impl Search<'_> {
+    /// The nodes that could take a part of the job, each with the most that it could take; no more
+    /// than are sure to do.
+    fn candidates(&self, order: &[usize], skip: &mut usize, work: &mut Work) -> Vec<Candidate> {
+        let Some(members) = self.world.members(&self.ask.partition.name) else {
+            return Vec::new();
+        };
+        let targets = targets(self.ask, self.alternative);
+        let mut found = Vec::new();
+        let from = *skip;
+        for (rank, node) in order.iter().copied().enumerate().skip(from) {
+            if members.contains(node) {
+                work.fits += 1;
+                found.extend(self.candidate(rank, node));
+            }
+            if found.is_empty() {
+                *skip = rank + 1;
+            } else if self.is_enough(&found, &targets) {
+                break;
+            }
+        }
+        found
+    }
+
+    fn candidate(&self, rank: usize, node: usize) -> Option<Candidate> {
+        if !self.world.could_give(node, self.ask.part_floor, self.span) {
+            return None;
+        }
+        let (tasks, share) = capacity(self.world, self.ask, self.alternative, self.span, node)?;
+        let mut amounts = Vec::with_capacity(1 + share.len());
+        if matches!(self.ask.tasks, Tasks::Total(_)) {
+            amounts.push(tasks);
+        }
+        amounts.extend(&share);
+        let features = &self.world.view(node).node.features;
+        let counts = &self.ask.alternatives[self.alternative].counts;
+        amounts.extend(counts.iter().map(|(part, _)| u32::from(part.holds_on(features))));
+        Some(Candidate { node, rank, forced: self.forced.contains(&node), amounts })
+    }
+
+    /// True where the first nodes found will be the ones taken, whatever else there is.
+    fn is_enough(&self, found: &[Candidate], targets: &[Target]) -> bool {
+        if self.ask.request.contiguous || !self.forced.is_empty() {
+            return false;
+        }
+        let (least, most) = self.bounds;
+        let count = match &self.ask.request.nodes {
+            None if targets.is_empty() => least,
+            None => return false,
+            Some(_) if targets.is_empty() => most,
+            Some(_) if least == most => most,
+            Some(_) => return false,
+        } as usize;
+        found.len() == count && crate::select::reach(found, targets)
+    }
+}
+
 /// As [`place`], with the quick way for jobs that one node can hold.
 ///
-/// `skip` counts the nodes at the start of the order that are known not to hold the job alone.
+/// `cursor` is this ask's of this walk.
 pub(crate) fn place_with_cursor(
     world: &World,
     ask: &Ask,
     span: Span,
     order: &[usize],
-    skip: &mut usize,
+    cursor: &mut Cursor,
     work: &mut Work,
 ) -> Option<Picks> {
     if !world.licences_fit(ask, span) {
@@ -57,27 +151,31 @@ pub(crate) fn place_with_cursor(
     let (least, most) = ask.node_bounds()?;
     let one_is_first = ask.request.nodes.is_none() || most == 1;
     if !one_is_first || least > 1 || ask.request.node_list.len() > 1 || ask.alternatives.len() > 1 {
-        return place(world, ask, span, order, work);
+        return place_from(world, ask, span, order, &mut cursor.part, work);
     }
     let members = world.members(&ask.partition.name)?;
-    while let Some(node) = order.get(*skip).copied() {
+    while let Some(node) = order.get(cursor.alone).copied() {
         if members.contains(node) {
             work.fits += 1;
             if let Some(pick) = alone(world, ask, span, node) {
                 return Some(vec![pick]);
             }
         }
-        *skip += 1;
+        cursor.alone += 1;
     }
-    if most > 1 && ask.can_be_spread() { place(world, ask, span, order, work) } else { None }
+    if most > 1 && ask.can_be_spread() {
+        place_from(world, ask, span, order, &mut cursor.part, work)
+    } else {
+        None
+    }
 }
 
 /// The whole job on one node.
 fn alone(world: &World, ask: &Ask, span: Span, node: usize) -> Option<Pick> {
-    let view = world.view(node);
-    if span.from == span.now && view.free_cpu_count == 0 {
+    if !world.could_give(node, ask.whole_floor, span) {
         return None;
     }
+    let view = world.view(node);
     let named = &ask.request.node_list;
     let alternative = ask.alternatives.first()?;
     let tasks = match ask.tasks {
@@ -98,42 +196,6 @@ fn alone(world: &World, ask: &Ask, span: Span, node: usize) -> Option<Pick> {
     })
 }
 
-/// The nodes that could take a part of the job, each with the most that it could take.
-fn candidates(
-    world: &World,
-    ask: &Ask,
-    alternative: usize,
-    span: Span,
-    order: &[usize],
-    forced: &[usize],
-    work: &mut Work,
-) -> Vec<Candidate> {
-    let members = world.members(&ask.partition.name);
-    let mut found = Vec::new();
-    for (rank, node) in order.iter().copied().enumerate() {
-        if !members.is_some_and(|m| m.contains(node)) {
-            continue;
-        }
-        work.fits += 1;
-        if let Some((tasks, share)) = capacity(world, ask, alternative, span, node) {
-            let mut amounts = Vec::with_capacity(1 + share.len());
-            if matches!(ask.tasks, Tasks::Total(_)) {
-                amounts.push(tasks);
-            }
-            amounts.extend(&share);
-            let features = &world.view(node).node.features;
-            amounts.extend(
-                ask.alternatives[alternative]
-                    .counts
-                    .iter()
-                    .map(|(part, _)| u32::from(part.holds_on(features))),
-            );
-            found.push(Candidate { node, rank, forced: forced.contains(&node), amounts });
-        }
-    }
-    found
-}
-
 /// The most tasks, and the most of each GPU total, that a node could take of the job.
 ///
 /// Tasks and GPUs bound each other only through maxima (see `Ask::need`), so the two are found
@@ -146,10 +208,6 @@ pub(crate) fn capacity(
     node: usize,
 ) -> Option<(u32, Vec<u32>)> {
     let view = world.view(node);
-    // The cheap questions first: most nodes of a busy cluster end here.
-    if span.from == span.now && view.free_cpu_count == 0 {
-        return None;
-    }
     if !ask.may_use(view) || !ask.alternatives.get(alternative)?.admits(&view.node.features) {
         return None;
     }

@@ -3,16 +3,17 @@
 use crate::ask::Ask;
 use crate::cache::Cache;
 use crate::free::Span;
-use crate::gang::place;
+use crate::gang::{Cursor, Picks, place_with_cursor};
 use crate::gates::gate_reasons;
 use crate::order::OrderKey;
 use crate::queue::{asks, group};
 use crate::round::{Budget, Outcome};
 use crate::shortage;
-use crate::world::World;
+use crate::world::{Bare, World};
 use muster_model::{
     Decision, Job, JobId, NodeId, PartitionState, Reason, State, TimeLimit, Timestamp, Work,
 };
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,10 +26,8 @@ pub(crate) struct Reasoner<'a> {
     /// Jobs that start in the round.
     starts: BTreeSet<JobId>,
     promises: BTreeMap<JobId, (Timestamp, &'a [NodeId])>,
-    /// Every node up, whole and empty.
-    bare: World,
-    /// Every node that is up, empty of jobs and of what is not ours.
-    empty: World,
+    bare: OnceCell<World>,
+    empty: OnceCell<World>,
     order: Vec<usize>,
 }
 
@@ -37,8 +36,8 @@ pub(crate) struct Reasoner<'a> {
 enum Verdict {
     /// It can never start as things stand.
     Blocked(Reason),
-    /// It has to wait for others.
-    Waits,
+    /// It has to wait for others: for the job that has the promise of a partition of its.
+    Waits(Option<JobId>),
 }
 
 /// Why every waiting job waits, the binding reason of each.
@@ -62,7 +61,10 @@ pub(crate) fn all(cache: &mut Cache, state: &State, now: Timestamp) -> BTreeMap<
         let before = ahead.checked_sub(1).and_then(|at| queued.get(at)).map(|q| q.0.3);
         let reason = match verdict {
             Verdict::Blocked(reason) => reason,
-            Verdict::Waits => reasoner.wait_reason(job, ahead as u32, before),
+            Verdict::Waits(head) => {
+                let head = head.filter(|head| *head != job.id).or(before);
+                reasoner.wait_reason(job, *key, ahead as u32, head)
+            }
         };
         reasons.insert(job.id, reason);
     }
@@ -102,10 +104,20 @@ impl<'a> Reasoner<'a> {
             outcome,
             starts: starts.collect(),
             promises: promises.map(|p| (p.job, (p.start, p.nodes.as_slice()))).collect(),
-            bare: World::bare(state, crate::world::Bare::All),
-            empty: World::bare(state, crate::world::Bare::Usable),
+            bare: OnceCell::new(),
+            empty: OnceCell::new(),
             order: cache.world.order_now(state.policy.nodes),
         }
+    }
+
+    /// Every node up, whole and empty.
+    fn bare(&self) -> &World {
+        self.bare.get_or_init(|| World::bare(self.state, Bare::All))
+    }
+
+    /// Every node that is up, empty of jobs and of what is not ours.
+    fn empty(&self) -> &World {
+        self.empty.get_or_init(|| World::bare(self.state, Bare::Usable))
     }
 
     pub(crate) fn starts_now(&self, job: JobId) -> bool {
@@ -115,7 +127,7 @@ impl<'a> Reasoner<'a> {
     fn verdict(&self, job: &Arc<Job>) -> Verdict {
         match self.blocked(job) {
             Some(reason) => Verdict::Blocked(reason),
-            None => Verdict::Waits,
+            None => Verdict::Waits(self.head_of(job)),
         }
     }
 
@@ -142,25 +154,37 @@ impl<'a> Reasoner<'a> {
                 return Some(Reason::LicencesNeverEnough { name, wanted, total });
             }
         }
-        if asks.iter().any(|ask| self.fits(&self.empty, ask).is_some()) {
+        if asks.iter().any(|ask| self.fits_when_all_is_over(ask).is_some())
+            || asks.iter().any(|ask| self.fits(self.empty(), ask).is_some())
+        {
             return None;
         }
-        if asks.iter().any(|ask| self.fits(&self.bare, ask).is_some()) {
+        if asks.iter().any(|ask| self.fits(self.bare(), ask).is_some()) {
             let nodes = asks
                 .iter()
-                .map(|ask| shortage::unavailable(&self.cache.world, &self.bare, ask))
+                .map(|ask| shortage::unavailable(&self.cache.world, self.bare(), ask))
                 .find(|nodes| !nodes.is_empty())
                 .unwrap_or_default();
             return Some(Reason::NodesUnavailable { nodes });
         }
-        Some(shortage::never(&self.bare, first))
+        Some(shortage::never(self.bare(), first))
     }
 
     /// The nodes it takes on a world with nothing on it, in number.
     fn fits(&self, world: &World, ask: &Ask) -> Option<u32> {
         let span = Span::of(self.now, self.now, ask.limit);
-        let picks = place(world, ask, span, &self.order, &mut Work::default())?;
-        Some(picks.len() as u32)
+        Some(self.picks(world, ask, span)?.len() as u32)
+    }
+
+    /// The nodes it takes once all jobs are over, in number.
+    fn fits_when_all_is_over(&self, ask: &Ask) -> Option<u32> {
+        let span = Span::of(self.now, Timestamp::NEVER, ask.limit);
+        Some(self.picks(&self.cache.world, ask, span)?.len() as u32)
+    }
+
+    fn picks(&self, world: &World, ask: &Ask, span: Span) -> Option<Picks> {
+        let (mut cursor, mut work) = (Cursor::default(), Work::default());
+        place_with_cursor(world, ask, span, &self.order, &mut cursor, &mut work)
     }
 
     fn throttled(&self, job: &Job) -> Option<u32> {
@@ -199,26 +223,29 @@ impl<'a> Reasoner<'a> {
         Reason::PartitionNodeLimit { partition: name, wanted: spec.request.nodes_min() }
     }
 
+    /// The job that has the promise of one of this job's partitions.
+    pub(crate) fn head_of(&self, job: &Job) -> Option<JobId> {
+        let promised = &self.outcome.promised;
+        asks(self.state, job).iter().find_map(|ask| promised.get(&ask.partition.name)).copied()
+    }
+
     /// Why a job that could run has to wait: the head of a partition for what is in use, the others
-    /// for what comes first.
-    pub(crate) fn wait_reason(&self, job: &Job, ahead: u32, before: Option<JobId>) -> Reason {
-        if self.outcome.stopped_at.is_some_and(|at| at <= crate::order::order_key(self.state, job))
-        {
+    /// for what comes first, `behind`.
+    pub(crate) fn wait_reason(
+        &self,
+        job: &Job,
+        key: OrderKey,
+        ahead: u32,
+        behind: Option<JobId>,
+    ) -> Reason {
+        if self.outcome.stopped_at.is_some_and(|at| at <= key) {
             return Reason::BudgetEnded;
         }
-        if self.promises.contains_key(&job.id) {
-            return self.shortage(job);
-        }
-        let asks = asks(self.state, job);
-        let behind = asks
-            .iter()
-            .find_map(|ask| self.outcome.promised.get(&ask.partition.name))
-            .copied()
-            .filter(|head| *head != job.id)
-            .or(before);
         match behind {
-            Some(behind) => Reason::Priority { behind, ahead },
-            None => self.shortage(job),
+            Some(behind) if !self.promises.contains_key(&job.id) => {
+                Reason::Priority { behind, ahead }
+            }
+            _ => self.shortage(job),
         }
     }
 
@@ -240,7 +267,7 @@ impl<'a> Reasoner<'a> {
         let (start, nodes) = self.promises.get(&job.id).copied().unzip();
         let nodes = nodes.unwrap_or(&[]);
         let count = match nodes.len() {
-            0 => self.fits(&self.empty, ask).unwrap_or(ask.request.nodes_min()),
+            0 => self.fits_when_all_is_over(ask).unwrap_or(ask.request.nodes_min()),
             n => n as u32,
         };
         shortage::in_use(world, ask, self.now, count, start, nodes)
@@ -248,10 +275,7 @@ impl<'a> Reasoner<'a> {
 
     /// True where the job would fit now if nobody else waited.
     pub(crate) fn fits_beside_running(&self, job: &Job) -> bool {
-        asks(self.state, job).iter().any(|ask| {
-            self.cache.world.licences_fit(ask, Span::of(self.now, self.now, ask.limit))
-                && self.fits(&self.cache.world, ask).is_some()
-        })
+        asks(self.state, job).iter().any(|ask| self.fits(&self.cache.world, ask).is_some())
     }
 
     /// Reasons of heterogeneous jobs: the component at fault has its own, the others wait for it.
@@ -259,7 +283,7 @@ impl<'a> Reasoner<'a> {
         let jobs = self.state.index.pending.iter().filter_map(|id| self.state.jobs.get(id));
         let leaders: Vec<_> = jobs.filter(|j| j.het.is_some_and(|p| p.offset == 0)).collect();
         if leaders.is_empty() {
-            return;
+            return self.split_het_reasons(reasons);
         }
         let mut world = self.cache.world.clone();
         for leader in leaders {
@@ -271,6 +295,21 @@ impl<'a> Reasoner<'a> {
                 let reason = if job.id == culprit { own.clone() } else { gate.unwrap_or(peer) };
                 reasons.insert(job.id, reason);
             }
+        }
+        self.split_het_reasons(reasons);
+    }
+
+    /// Components that wait while others of theirs run, or are gone: they wait for those.
+    fn split_het_reasons(&self, reasons: &mut BTreeMap<JobId, Reason>) {
+        for id in &self.state.index.pending {
+            if reasons.contains_key(id) {
+                continue;
+            }
+            let Some(part) = self.state.jobs.get(id).and_then(|j| j.het) else { continue };
+            let peers = (0..part.size).map(|offset| JobId(part.leader.0.saturating_add(offset)));
+            let waits = |peer: &JobId| self.state.jobs.get(peer).is_some_and(|j| j.is_pending());
+            let peer = peers.clone().find(|peer| !waits(peer)).or(peers.clone().next());
+            reasons.insert(*id, Reason::HetPeer { peer: peer.unwrap_or(*id) });
         }
     }
 
@@ -298,9 +337,7 @@ impl<'a> Reasoner<'a> {
         for job in group {
             let place_of = |ask: &Ask| {
                 let span = Span::of(self.now, self.now, ask.limit);
-                let fits = world.licences_fit(ask, span);
-                let picks = place(world, ask, span, &self.order, &mut Work::default());
-                picks.filter(|_| fits)
+                self.picks(world, ask, span)
             };
             let asks = asks(self.state, job);
             match asks.iter().find_map(|ask| Some((ask.clone(), place_of(ask)?))) {

@@ -13,7 +13,7 @@
 use crate::ask::Ask;
 use crate::cache::Cache;
 use crate::free::Span;
-use crate::gang::{Picks, place_with_cursor};
+use crate::gang::{Cursor, Picks, place_with_cursor};
 use crate::order::{OrderKey, order_key};
 use crate::queue::group;
 use crate::timeline;
@@ -85,10 +85,12 @@ struct Walk {
     promises: Vec<Promised>,
     /// Partitions whose first blocked job has its promise.
     promised: BTreeMap<String, JobId>,
-    /// By shape, component and partition: how many nodes of the order are known not to fit alone.
-    /// Within a walk what is free only shrinks, so they stay out.
-    cursors: BTreeMap<(usize, usize, usize), usize>,
+    /// By shape, component and partition.
+    cursors: BTreeMap<(usize, usize, usize), Cursor>,
+    /// Something started behind a promise.
     behind_promise: bool,
+    /// Something was not started though another order of trying might have done it.
+    unsure: bool,
     last_looked_at: Option<JobId>,
     stopped_at: Option<OrderKey>,
 }
@@ -97,22 +99,22 @@ struct Walk {
 pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Budget) -> Outcome {
     cache.follow(state, now);
     let rejects = crate::reject::rejections(cache, state, now);
-    let order = cache.world.order_now(state.policy.nodes);
     let mut round = Round {
         cache,
         state,
         now,
         budget,
         work: Work::default(),
-        order,
+        order: Vec::new(),
         started: Vec::new(),
         settled: rejects.keys().copied().collect(),
         tasks_started: BTreeMap::new(),
     };
     let walk = loop {
         let before = round.started.len();
+        round.order = round.cache.world.order_now(state.policy.nodes);
         let walk = round.walk();
-        let again = walk.behind_promise && round.started.len() > before;
+        let again = (walk.behind_promise || walk.unsure) && round.started.len() > before;
         if !again || walk.stopped_at.is_some() {
             break walk;
         }
@@ -214,30 +216,15 @@ impl Round<'_> {
         asks: &[Vec<Ask>],
         group: &[&Arc<Job>],
     ) -> bool {
-        let mut starts: Vec<Started> = Vec::with_capacity(group.len());
-        for (part, (asks, job)) in asks.iter().zip(group).enumerate() {
-            let mut found = None;
-            for (nth, ask) in asks.iter().enumerate() {
-                found = self.place_now(walk, (at, part, nth), ask);
-                if found.is_some() {
-                    break;
-                }
-            }
-            let Some((placement, limit)) = found else {
-                for started in starts.drain(..).rev() {
-                    self.cache.world.release(started.job.id, &started.placement, started.end);
-                }
-                if part > 0 {
-                    // What was tried for the first components is free again.
-                    walk.cursors.retain(|(shape, ..), _| *shape != at);
-                }
-                return false;
-            };
-            let end = self.now.plus_limit(limit);
-            self.cache.world.occupy(job, &placement, end);
-            let placement = Arc::new(placement);
-            starts.push(Started { job: Arc::clone(job), placement, end, limit });
+        let forwards: Vec<usize> = (0..group.len()).collect();
+        let backwards: Vec<usize> = forwards.iter().rev().copied().collect();
+        let mut found = self.occupy_all(walk, at, asks, group, &forwards);
+        if found.is_none() && group.len() > 1 {
+            // Which component comes first can decide; these two orders are tried, not all.
+            found = self.occupy_all(walk, at, asks, group, &backwards);
+            walk.unsure |= found.is_none();
         }
+        let Some(starts) = found else { return false };
         for started in &starts {
             self.settled.insert(started.job.id);
             if let Some(task) = started.job.array {
@@ -246,6 +233,41 @@ impl Round<'_> {
         }
         self.started.push(starts);
         true
+    }
+
+    /// Finds places for all components, one after the other in this order, and puts them on the
+    /// world; nothing is left there where one finds none.
+    fn occupy_all(
+        &mut self,
+        walk: &mut Walk,
+        at: usize,
+        asks: &[Vec<Ask>],
+        group: &[&Arc<Job>],
+        order: &[usize],
+    ) -> Option<Vec<Started>> {
+        let mut starts: Vec<(usize, Started)> = Vec::with_capacity(group.len());
+        for part in order.iter().copied() {
+            let job = group[part];
+            let mut ways = asks[part].iter().enumerate();
+            let found = ways.find_map(|(nth, ask)| self.place_now(walk, (at, part, nth), ask));
+            let Some((placement, limit)) = found else {
+                for (_, started) in starts.drain(..).rev() {
+                    self.cache.world.release(started.job.id, &started.placement, started.end);
+                }
+                if group.len() > 1 {
+                    // What was tried for the first components is free again.
+                    walk.cursors.retain(|(shape, ..), _| *shape != at);
+                }
+                return None;
+            };
+            let end = self.now.plus_limit(limit);
+            let behind = !walk.promises.is_empty();
+            self.cache.world.occupy(job, &placement, end, behind);
+            let placement = Arc::new(placement);
+            starts.push((part, Started { job: Arc::clone(job), placement, end, limit }));
+        }
+        starts.sort_by_key(|(part, _)| *part);
+        Some(starts.into_iter().map(|(_, started)| started).collect())
     }
 
     /// Where a component fits now, and the limit it gets: its own, or less where that is allowed
@@ -263,15 +285,16 @@ impl Round<'_> {
         }
         let limit = limit_by_deadline(ask, self.now)?;
         let span = Span::of(self.now, self.now, limit);
-        let skip = match self.state.policy.nodes {
+        let mut anew = Cursor::default();
+        let cursor = match self.state.policy.nodes {
             NodeChoice::Pack => walk.cursors.entry(cursor).or_default(),
             NodeChoice::Spread => {
                 self.order = self.cache.world.order_now(NodeChoice::Spread);
-                &mut 0
+                &mut anew
             }
         };
         let found =
-            place_with_cursor(&self.cache.world, ask, span, &self.order, skip, &mut self.work);
+            place_with_cursor(&self.cache.world, ask, span, &self.order, cursor, &mut self.work);
         if let Some(picks) = found {
             return Some((self.cache.world.materialise(ask, &picks, span)?, limit));
         }
@@ -282,7 +305,7 @@ impl Round<'_> {
                 ask,
                 span,
                 &self.order,
-                &mut 0,
+                &mut Cursor::default(),
                 &mut self.work,
             );
             if let Some(picks) = found {

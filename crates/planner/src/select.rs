@@ -55,6 +55,14 @@ pub(crate) fn select<'a>(
     if targets.len() < 2 { None } else { search(&preferred, count, targets) }
 }
 
+/// True where all of these together reach every target.
+pub(crate) fn reach(chosen: &[Candidate], targets: &[Target]) -> bool {
+    targets
+        .iter()
+        .enumerate()
+        .all(|(i, target)| chosen.iter().map(|c| u64::from(c.amounts[i])).sum::<u64>() >= *target)
+}
+
 fn reaches(chosen: &[&Candidate], targets: &[Target]) -> bool {
     targets
         .iter()

@@ -1,6 +1,6 @@
 //! All nodes and licences with what is on them, kept up as jobs come and go.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, Floor};
 use crate::free::{Holding, NodeView, Pool, Reserved, Span, bits, effective_end};
 use crate::gang::Picks;
 use muster_model::{
@@ -18,10 +18,18 @@ pub(crate) struct Members {
     words: Vec<u64>,
 }
 
+/// A node's free and its own amounts, side by side for quick looks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Column {
+    free: Floor,
+    own: Floor,
+}
+
 /// Nodes by dense index (ascending node id), partitions' members, licences and the ends to come.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     views: Vec<NodeView>,
+    columns: Vec<Column>,
     slots: BTreeMap<NodeId, usize>,
     names: BTreeMap<String, usize>,
     by_name: Vec<usize>,
@@ -90,6 +98,8 @@ impl World {
             world.slots.insert(node.id, at);
             world.names.insert(node.name.clone(), at);
             world.views.push(NodeView::new(&node));
+            world.columns.push(Column::default());
+            world.refresh(at);
         }
         world.by_name = (0..world.views.len()).collect();
         world.by_name.sort_by_cached_key(|at| natural(&world.views[*at].node.name));
@@ -115,23 +125,57 @@ impl World {
 
     pub(crate) fn describe(&mut self, node: &Arc<muster_model::Node>) {
         if let Some(at) = self.slots.get(&node.id) {
-            self.views[*at].describe(node);
+            let at = *at;
+            self.views[at].describe(node);
+            self.refresh(at);
         }
+    }
+
+    fn refresh(&mut self, at: usize) {
+        let view = &self.views[at];
+        self.columns[at] = Column {
+            free: Floor {
+                cpus: view.free_cpu_count,
+                gpus: view.free_devices.count_ones(),
+                memory: view.free_memory,
+            },
+            own: Floor {
+                cpus: view.base_cpu_count,
+                gpus: view.base_devices.count_ones(),
+                memory: view.base_memory,
+            },
+        };
+    }
+
+    /// False where a look at three numbers says that the node cannot give this much in the span.
+    pub(crate) fn could_give(&self, node: usize, floor: Floor, span: Span) -> bool {
+        let column = &self.columns[node];
+        let has = if span.from == span.now { column.free } else { column.own };
+        floor.cpus <= has.cpus && floor.gpus <= has.gpus && floor.memory <= has.memory
     }
 
     /// Takes up a job that has resources.
     pub(crate) fn hold(&mut self, job: &Job) {
         let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) else { return };
-        self.occupy(job, placement, end);
+        self.occupy(job, placement, end, false);
     }
 
     /// Takes up a placement, of a running job or of one that this round starts.
-    pub(crate) fn occupy(&mut self, job: &Job, placement: &Placement, end: Timestamp) {
+    pub(crate) fn occupy(
+        &mut self,
+        job: &Job,
+        placement: &Placement,
+        end: Timestamp,
+        behind_promise: bool,
+    ) {
         let kind = job.spec.request.exclusive;
         for share in &placement.nodes {
             if let Some(at) = self.slots.get(&share.node) {
                 let holding = Holding::of(job.id, job.spec.owner.uid, kind, end, share);
-                self.views[*at].hold(holding);
+                let holding = Holding { behind_promise, ..holding };
+                let at = *at;
+                self.views[at].hold(holding);
+                self.refresh(at);
             }
         }
         for (name, count) in &placement.licences {
@@ -144,7 +188,9 @@ impl World {
     pub(crate) fn release(&mut self, job: JobId, placement: &Placement, end: Timestamp) {
         for share in &placement.nodes {
             if let Some(at) = self.slots.get(&share.node) {
-                self.views[*at].release(job);
+                let at = *at;
+                self.views[at].release(job);
+                self.refresh(at);
             }
         }
         for name in placement.licences.keys() {
@@ -222,10 +268,18 @@ impl World {
     }
 
     /// Nodes in the order in which a promise takes them: those that are freed last first, so that
-    /// what is free now stays free for others.
+    /// what is free now stays free for others. Where the start is not known, those that something
+    /// without an end is on come last: what can be had is kept.
     pub(crate) fn order_later(&self, by: Timestamp, now: Timestamp) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.views.len()).collect();
-        order.sort_by_cached_key(|at| (Reverse(self.views[*at].frees_last(by, now)), *at));
+        if by == Timestamp::NEVER {
+            let endless = |at: &usize| {
+                self.views[*at].holdings.iter().filter(|h| h.end == Timestamp::NEVER).count()
+            };
+            order.sort_by_cached_key(|at| (endless(at), *at));
+        } else {
+            order.sort_by_cached_key(|at| (Reverse(self.views[*at].frees_last(by, now)), *at));
+        }
         order
     }
 

@@ -1,1 +1,299 @@
-//! Generators of small clusters and jobs.
+//! Generators of small clusters, jobs and stories, as the same text that people write.
+//!
+//! A failing case prints as a fixture and a list of commands: it can be pasted into a scenario.
+
+use crate::lab::Lab;
+use muster_model::{
+    Availability, Drain, EndCause, EventKind, ExitStatus, ForeignUse, Hold, JobId, JobUpdate, Mib,
+    NodeId,
+};
+use proptest::prelude::*;
+
+/// A cluster of one to five small nodes in one or two partitions.
+pub fn cluster() -> impl Strategy<Value = String> {
+    let node = (1u32..=4, 0u32..=3, 1u64..=4, 0usize..3, prop::bool::ANY, 1u32..=2);
+    (prop::collection::vec(node, 1..=5), 0u32..3, 0usize..8).prop_map(|(nodes, licences, rules)| {
+        let mut lines = Vec::new();
+        for (i, (cpus, gpus, mem, features, mixed, numa)) in nodes.iter().enumerate() {
+            let features = ["features=red", "features=blue", "features=red,blue"][*features];
+            let gpus = match (gpus, mixed) {
+                (0, _) => String::new(),
+                (n, false) => format!(" gpus={n}xa100:40G"),
+                (n, true) => format!(" gpus={n}xa100:40G+1xh100:80G"),
+            };
+            lines.push(format!(
+                "node n{} cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1",
+                i + 1
+            ));
+        }
+        let count = nodes.len();
+        lines.push(format!("partition side nodes=n[1-{}] tier=2", count.div_ceil(2)));
+        lines.push(format!("licence sim {licences}"));
+        lines.extend(
+            match rules {
+                0 => Some("policy backfill=none"),
+                1 => Some("policy nodes=spread"),
+                2 => Some("partition main max-nodes=2 max-time=200"),
+                3 => Some("partition main max-mem-per-cpu=1G"),
+                4 => Some("policy kill-invalid-dependency=yes"),
+                _ => None,
+            }
+            .map(str::to_owned),
+        );
+        lines.join("\n")
+    })
+}
+
+/// A request as options, now and then one that can never be met.
+pub fn request() -> impl Strategy<Value = String> {
+    let layout = prop_oneof![
+        4 => Just(String::new()),
+        2 => (1u32..=3).prop_map(|n| format!(" nodes={n}")),
+        1 => (1u32..=2, 1u32..=4).prop_map(|(a, b)| format!(" nodes={a}-{}", a + b)),
+        1 => Just(" nodes=1,3".to_owned()),
+        2 => (1u32..=6).prop_map(|n| format!(" tasks={n}")),
+        2 => (1u32..=3, 1u32..=6).prop_map(|(n, t)| format!(" nodes={n} tasks={}", n.max(t))),
+        1 => (1u32..=2, 1u32..=2).prop_map(|(n, t)| format!(" nodes={n} tasks-per-node={t}")),
+        1 => (2u32..=6, 1u32..=2).prop_map(|(n, t)| format!(" tasks={n} tasks-per-node={t}")),
+    ];
+    let gpus = prop_oneof![
+        5 => Just(String::new()),
+        2 => (1u32..=5).prop_map(|n| format!(" gpus={n}")),
+        1 => (1u32..=3).prop_map(|n| format!(" gpus={n}xa100")),
+        2 => (1u32..=3).prop_map(|n| format!(" gpus-per-node={n}")),
+        1 => Just(" gpus-per-node=1xh100".to_owned()),
+        1 => Just(" gpus-per-node=1xh100+1xa100".to_owned()),
+        1 => (1u32..=2).prop_map(|n| format!(" gpus-per-task={n}")),
+        1 => (1u32..=3, 1u32..=2).prop_map(|(n, t)| format!(" gpus={n} tasks-per-gpu={t}")),
+        1 => (1u32..=3).prop_map(|n| format!(" gpus={n} cpus-per-gpu=2 mem-per-gpu=512M")),
+        1 => Just(" gpus=1 gpu-memory=80G".to_owned()),
+    ];
+    let memory = prop_oneof![
+        3 => Just(" mem=256M".to_owned()),
+        2 => Just(String::new()),
+        1 => Just(" mem=2G".to_owned()),
+        1 => Just(" mem-per-cpu=512M".to_owned()),
+        1 => Just(" mem-per-cpu=1500M".to_owned()),
+        1 => Just(" mem=0".to_owned()),
+    ];
+    let extra = prop_oneof![
+        8 => Just(""),
+        1 => Just(" exclusive"),
+        1 => Just(" exclusive=user"),
+        1 => Just(" constraint=red"),
+        1 => Just(" constraint=red|blue"),
+        1 => Just(" constraint=[red|blue]"),
+        1 => Just(" constraint=red*1"),
+        1 => Just(" constraint=red*1&blue*1"),
+        1 => Just(" contiguous"),
+        1 => Just(" nodelist=n1"),
+        1 => Just(" exclude=n1"),
+        1 => Just(" licences=sim:1"),
+        1 => Just(" gres=fpga:1"),
+        1 => Just(" cpus=2"),
+        1 => Just(" mincpus=2"),
+    ];
+    (layout, gpus, memory, extra).prop_map(|(l, g, m, e)| format!("{l}{g}{m}{e}"))
+}
+
+/// A whole job line without a dependency.
+pub fn job() -> impl Strategy<Value = String> {
+    let time = prop_oneof![
+        6 => (1u32..=12).prop_map(|n| format!(" time={}", n * 10)),
+        1 => Just(" time=unlimited".to_owned()),
+        1 => (5u32..=12).prop_map(|n| format!(" time={} time-min=20", n * 10)),
+        1 => Just(" time=20 deadline=100".to_owned()),
+    ];
+    let who = prop_oneof![
+        4 => Just(""),
+        2 => Just(" user=mara"),
+        1 => Just(" partition=side"),
+        1 => Just(" partition=side,main"),
+        1 => Just(" partition=main,side"),
+        1 => Just(" priority=10"),
+        1 => Just(" nice=5"),
+        1 => Just(" begin=30"),
+        1 => Just(" array=0-3%2"),
+        1 => Just(" array=1-3"),
+        1 => Just(" depend=singleton"),
+        1 => Just(" hold"),
+    ];
+    (request(), time, who).prop_map(|(r, t, w)| format!("j{r}{t}{w}"))
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    /// A job is submitted.
+    Submit(String),
+    /// A job that depends on the `n`-th last one, in this way.
+    SubmitAfter(String, &'static str, u32),
+    /// A heterogeneous job.
+    SubmitHet(String, String),
+    /// So many minutes pass; jobs at their limit end.
+    Pass(u8),
+    /// A round is planned, checked and carried out.
+    Plan,
+    /// The `n`-th running job ends with this code.
+    Exit(usize, u8),
+    /// The `n`-th running job is lost with its node.
+    Lose(usize),
+    /// The `n`-th unfinished job is cancelled.
+    Cancel(usize),
+    /// The `n`-th waiting job is held or let go.
+    Toggle(usize),
+    /// The `n`-th waiting job's limit is changed to so many minutes.
+    Shorten(usize, u32),
+    /// The throttle of the array of the `n`-th waiting job is changed.
+    Throttle(usize, Option<u32>),
+    /// A node is drained or let go.
+    Drain(usize),
+    /// A node is lost or found.
+    Down(usize),
+    /// Something that is not ours takes a GPU and memory of a node, or lets go.
+    Foreign(usize),
+}
+
+/// Some deeds, half of them submissions and rounds.
+pub fn story(length: usize) -> impl Strategy<Value = Vec<Deed>> {
+    let n = 0usize..8;
+    let kinds = prop::sample::select(vec!["afterok", "afterany", "afternotok", "after"]);
+    let deed = prop_oneof![
+        8 => job().prop_map(Deed::Submit),
+        1 => (job(), kinds, 0u32..3).prop_map(|(j, k, n)| Deed::SubmitAfter(j, k, n)),
+        1 => (request(), request()).prop_map(|(a, b)| {
+            Deed::SubmitHet(format!("h{a} time=30"), format!("h{b} time=30"))
+        }),
+        5 => Just(Deed::Plan),
+        2 => (1u8..=40).prop_map(Deed::Pass),
+        2 => (n.clone(), prop::sample::select(vec![0u8, 0, 1]))
+            .prop_map(|(n, code)| Deed::Exit(n, code)),
+        1 => n.clone().prop_map(Deed::Lose),
+        1 => n.clone().prop_map(Deed::Cancel),
+        1 => n.clone().prop_map(Deed::Toggle),
+        1 => (n.clone(), 1u32..60).prop_map(|(n, m)| Deed::Shorten(n, m)),
+        1 => (n.clone(), prop::option::of(1u32..3)).prop_map(|(n, t)| Deed::Throttle(n, t)),
+        1 => n.clone().prop_map(Deed::Drain),
+        1 => n.clone().prop_map(Deed::Down),
+        1 => n.prop_map(Deed::Foreign),
+    ];
+    prop::collection::vec(deed, 1..=length)
+}
+
+/// Does a deed other than [`Deed::Plan`], where it can be done.
+pub fn act(lab: &mut Lab, deed: &Deed) {
+    match deed {
+        Deed::Plan => {}
+        Deed::Submit(line) => {
+            lab.submit(line);
+        }
+        Deed::SubmitAfter(line, kind, back) => {
+            let target = lab.state.last_job.0.saturating_sub(*back);
+            if target > 0 && !line.contains("depend=") {
+                lab.submit(&format!("{line} depend={kind}:{target}"));
+            }
+        }
+        Deed::SubmitHet(a, b) => {
+            lab.submit_het(&format!("{a} : {b}"));
+        }
+        Deed::Pass(minutes) => {
+            let minute = lab.now.secs() / 60 + i64::from(*minutes);
+            lab.at_minute(minute);
+            lab.enforce_limits();
+        }
+        Deed::Exit(n, code) => {
+            if let Some(job) = nth(&lab.state.index.active, *n) {
+                lab.exit(job, *code);
+            }
+        }
+        Deed::Lose(n) => {
+            if let Some(job) = nth(&lab.state.index.active, *n) {
+                lab.end(job, ExitStatus::default(), EndCause::NodeLost);
+            }
+        }
+        Deed::Cancel(n) => {
+            let all = lab.state.index.active.clone().union(lab.state.index.pending.clone());
+            if let Some(job) = nth(&all, *n) {
+                lab.cancel(job);
+            }
+        }
+        Deed::Toggle(n) => {
+            if let Some(job) = nth(&lab.state.index.pending, *n) {
+                lab.event(match lab.state.jobs[&job].hold {
+                    None => EventKind::JobHeld { job, hold: Hold::User },
+                    Some(_) => EventKind::JobReleased { job },
+                });
+            }
+        }
+        Deed::Shorten(n, minutes) => {
+            if let Some(job) = nth(&lab.state.index.pending, *n) {
+                let time_limit = Some(crate::fixture::minutes(&minutes.to_string()));
+                let update = JobUpdate { time_limit, ..JobUpdate::default() };
+                lab.event(EventKind::JobUpdated { job, update: Box::new(update) });
+            }
+        }
+        Deed::Throttle(n, throttle) => {
+            if let Some(job) = nth(&lab.state.index.pending, *n) {
+                let array_throttle = Some(*throttle);
+                let update = JobUpdate { array_throttle, ..JobUpdate::default() };
+                lab.event(EventKind::JobUpdated { job, update: Box::new(update) });
+            }
+        }
+        Deed::Drain(n) | Deed::Down(n) | Deed::Foreign(n) => touch_node(lab, deed, *n),
+    }
+}
+
+fn touch_node(lab: &mut Lab, deed: &Deed, n: usize) {
+    let id = NodeId((n % lab.state.nodes.len()) as u32);
+    let Some(node) = lab.state.nodes.get(&id).cloned() else { return };
+    let since = lab.now;
+    lab.event(match deed {
+        Deed::Drain(_) => EventKind::NodeDrain {
+            node: id,
+            drain: node.drain.is_none().then(|| Drain {
+                reason: "test".to_owned(),
+                by: "root".to_owned(),
+                since,
+            }),
+        },
+        Deed::Down(_) => EventKind::NodeAvailability {
+            node: id,
+            availability: match node.availability {
+                Availability::Up => Availability::Down { reason: "no answer".to_owned(), since },
+                Availability::Down { .. } => Availability::Up,
+            },
+        },
+        _ if node.foreign.is_empty() => {
+            let use_of = |device, memory| ForeignUse {
+                device,
+                memory: Mib(memory),
+                owner: "someone".to_owned(),
+                what: "1 python".to_owned(),
+                ..ForeignUse::default()
+            };
+            let gpu = (!node.devices.is_empty()).then(|| use_of(Some(0), 1000));
+            let foreign = gpu.into_iter().chain([use_of(None, 300)]).collect();
+            EventKind::NodeForeign { node: id, foreign }
+        }
+        _ => EventKind::NodeForeign { node: id, foreign: Vec::new() },
+    });
+}
+
+fn nth(set: &impl Set, n: usize) -> Option<JobId> {
+    let ids = set.ids();
+    (!ids.is_empty()).then(|| ids[n % ids.len()])
+}
+
+/// A set of jobs as the state keeps it.
+trait Set {
+    fn ids(&self) -> Vec<JobId>;
+}
+
+impl<S> Set for S
+where
+    for<'a> &'a S: IntoIterator<Item = &'a JobId>,
+{
+    fn ids(&self) -> Vec<JobId> {
+        self.into_iter().copied().collect()
+    }
+}

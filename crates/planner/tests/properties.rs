@@ -1,0 +1,144 @@
+//! What holds for every small cluster, every queue and every story.
+
+use muster_model::{JobId, Plan, State};
+use muster_planner::{Budget, Planner};
+use muster_test_kit::Lab;
+use muster_test_kit::arbitrary::{Deed, act, cluster, job, story};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn fresh(lab: &Lab) -> Plan {
+    Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED)
+}
+
+/// The plan as it would be stored: equal plans are equal bytes.
+fn bytes(plan: &Plan) -> String {
+    format!("{plan:#?}")
+}
+
+fn free_to_start(lab: &Lab) -> BTreeSet<JobId> {
+    let jobs = lab.state.index.pending.iter().filter_map(|id| lab.state.jobs.get(id));
+    let free = jobs.filter(|j| j.eligible.is_some_and(|at| at <= lab.now) || j.dependency_is_hopeless());
+    free.map(|j| j.id).collect()
+}
+
+/// No rule is broken; what was carried out leaves nothing to do.
+fn plan_and_carry_out(lab: &mut Lab, plan: &Plan) -> Result<(), TestCaseError> {
+    let found = muster_plan_check::check_full(&lab.state, plan);
+    prop_assert!(found.is_empty(), "{:#?}\n{:#?}", found, plan);
+    let free_before = free_to_start(lab);
+    lab.carry_out(plan);
+    let found = muster_plan_check::recount(&lab.state);
+    prop_assert!(found.is_empty(), "recount: {:#?}", found);
+    // A start or an end may set others free (`after:`): those may go on.
+    if free_to_start(lab).is_subset(&free_before) {
+        let again = fresh(lab);
+        prop_assert!(again.decisions.is_empty(), "not a fixed point: {:#?}", again);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(300),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// A planner kept over a story plans as a new one does, breaks no rule, and explains every wait.
+    #[test]
+    fn a_kept_planner_is_a_cache_and_nothing_more(cluster in cluster(), story in story(24)) {
+        let mut lab = Lab::new(&cluster);
+        let mut kept = Planner::new(&State::default());
+        for deed in &story {
+            act(&mut lab, deed);
+            if !matches!(deed, Deed::Plan) {
+                continue;
+            }
+            let plan = kept.plan(&lab.state, lab.now, Budget::UNLIMITED);
+            let new = fresh(&lab);
+            prop_assert_eq!(bytes(&plan), bytes(&new));
+            plan_and_carry_out(&mut lab, &plan)?;
+            let reasons = kept.reasons(&lab.state, lab.now);
+            for id in &lab.state.index.pending {
+                prop_assert!(reasons.contains_key(id), "no reason for {}", id);
+            }
+            prop_assert_eq!(reasons, Planner::new(&lab.state).reasons(&lab.state, lab.now));
+        }
+    }
+
+    /// One job on a cluster in use starts where any placement is allowed at all: the checker's search
+    /// over all sets of nodes finds nothing that was left waiting.
+    #[test]
+    fn what_can_be_placed_is_placed(
+        cluster in cluster(),
+        before in prop::collection::vec(job(), 0..4),
+        last in job(),
+    ) {
+        let mut lab = Lab::new(&cluster);
+        for line in before {
+            lab.submit(&line);
+        }
+        let plan = fresh(&lab);
+        plan_and_carry_out(&mut lab, &plan)?;
+        for id in lab.state.index.pending.clone() {
+            lab.cancel(id);
+        }
+        lab.submit(&last);
+        let plan = fresh(&lab);
+        plan_and_carry_out(&mut lab, &plan)?;
+    }
+
+    /// The order in which things came to be known decides nothing.
+    #[test]
+    fn shuffled_inputs_give_the_same_bytes(
+        cluster in cluster(),
+        jobs in prop::collection::vec(job(), 1..8),
+        turn in 0usize..8,
+    ) {
+        let mut lab = Lab::new(&cluster);
+        let set_up = lab.log.len();
+        for line in jobs {
+            lab.submit(&line);
+        }
+        let mut events = lab.log.clone();
+        // Nodes and rules in another order; the last description of a partition has to stay last.
+        events[..set_up].rotate_left(turn % set_up);
+        let mut shuffled = State::default();
+        for event in &events {
+            let _ = shuffled.apply(event);
+        }
+        for event in &lab.log[..set_up] {
+            let _ = shuffled.apply(event);
+        }
+        shuffled.seq = lab.state.seq;
+        let plan = Planner::new(&shuffled).plan(&shuffled, lab.now, Budget::UNLIMITED);
+        prop_assert_eq!(bytes(&fresh(&lab)), bytes(&plan));
+    }
+
+    /// Rounds that end early break no rule, and going on from where they ended reaches everybody.
+    #[test]
+    fn a_budget_ends_a_round_and_the_next_goes_on(
+        cluster in cluster(),
+        jobs in prop::collection::vec(job(), 1..12),
+        steps in 1u64..12,
+    ) {
+        let mut lab = Lab::new(&cluster);
+        for line in jobs {
+            lab.submit(&line);
+        }
+        let mut kept = Planner::new(&lab.state);
+        let mut budget = Budget::steps(steps);
+        for _ in 0..200 {
+            let plan = kept.plan(&lab.state, lab.now, budget);
+            let found = muster_plan_check::check(&lab.state, &plan);
+            prop_assert!(found.is_empty(), "{:#?}", found);
+            lab.carry_out(&plan);
+            budget.resume_after = plan.resume_after;
+            if plan.resume_after.is_none() {
+                break;
+            }
+        }
+        prop_assert!(budget.resume_after.is_none(), "the end of the queue was never reached");
+    }
+}
