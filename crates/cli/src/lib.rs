@@ -1,10 +1,112 @@
 //! The muster command line.
+//!
+//! Everything here asks the daemon and prints the answer: tables for people, `--json` for
+//! programs. Commands about the daemon itself (`up`, `down`, …) are the daemon crate's.
+
+mod act;
+mod args;
+mod attach;
+mod config;
+mod explain;
+mod generate;
+mod history;
+mod inspect;
+mod job;
+mod links;
+mod logs;
+mod nodes;
+mod queue;
+mod run;
+mod say;
+mod submit;
+mod table;
+mod why;
 
 use std::ffi::OsString;
 
+use clap::Parser;
+
+use args::{Command, Line};
+use say::{Failure, Outcome};
+
+/// What other crates of the program bring to the command line.
+pub struct Others<'a> {
+    /// The daemon's commands, for help, completions and manual pages.
+    pub daemon: clap::Command,
+    /// The Slurm names that the program answers to.
+    pub slurm_names: &'a [&'a str],
+}
+
 /// Carries out a command; `args` begin with the program's name. Returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
-    let word = args.get(1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-    eprintln!("muster: there is no command {word:?} [E_COMMAND]");
-    2
+pub fn run(args: &[OsString], others: Others<'_>) -> i32 {
+    let words: Vec<&OsString> = args.iter().skip(1).collect();
+    let asks_help = words.is_empty()
+        || words.iter().all(|word| *word == "help" || *word == "--help" || *word == "-h");
+    if asks_help {
+        let mut whole = generate::whole(&others);
+        // Nothing can be said where the terminal is gone.
+        let _ = whole.print_help();
+        return if words.is_empty() { 2 } else { 0 };
+    }
+    if words[0] == "help" {
+        return help(args, &others);
+    }
+    let line = match Line::try_parse_from(args) {
+        Ok(line) => line,
+        Err(error) => {
+            let _ = error.print();
+            return error.exit_code();
+        }
+    };
+    match carry_out(line.command, &others) {
+        Ok(code) => code,
+        Err(Failure { code, text }) => {
+            say::complain(&text);
+            code
+        }
+    }
+}
+
+/// `muster help COMMAND`, for every command of the program.
+fn help(args: &[OsString], others: &Others<'_>) -> i32 {
+    let mut words: Vec<OsString> = vec![OsString::from("muster")];
+    words.extend(args.iter().skip(2).cloned());
+    words.push(OsString::from("--help"));
+    match generate::whole(others).try_get_matches_from(words) {
+        Ok(_) => 0,
+        Err(error) => {
+            let _ = error.print();
+            error.exit_code()
+        }
+    }
+}
+
+fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
+    match command {
+        Command::Submit(args) => submit::run(&args.words),
+        Command::Run(args) => run::run(&args.words),
+        Command::Cancel(jobs) => act::run(muster_api::Action::Cancel, &jobs),
+        Command::Hold(jobs) => act::run(muster_api::Action::Hold, &jobs),
+        Command::Release(jobs) => act::run(muster_api::Action::Release, &jobs),
+        Command::Requeue(jobs) => act::run(muster_api::Action::Requeue, &jobs),
+        Command::Wait(jobs) => act::wait(&jobs),
+        Command::Logs(args) => logs::run(&args),
+        Command::Attach { job } => attach::run(&job),
+        Command::Queue(args) => queue::run(&args),
+        Command::Job(one) => job::run(&one),
+        Command::Why(one) => why::why(&one),
+        Command::When(one) => why::when(&one),
+        Command::Node(command) => nodes::run(command),
+        Command::Partition(args::List::List(json)) => inspect::partitions(&json),
+        Command::Account(args::List::List(json)) => inspect::accounts(&json),
+        Command::Qos(args::List::List(json)) => inspect::qos(&json),
+        Command::Topology(json) => inspect::topology(&json),
+        Command::History(args) => history::run(&args),
+        Command::Config(command) => config::run(command),
+        Command::SlurmLinks { dir } => links::run(dir, others.slurm_names),
+        Command::Completions { shell } => generate::completions(shell, others),
+        Command::Man { dir } => generate::man(dir, others),
+        Command::ExplainCode { code } => explain::run(&code),
+        Command::Version(json) => inspect::version(&json),
+    }
 }

@@ -19,5 +19,9 @@ fn main() {
     if muster_daemon::VERBS.contains(&verb) {
         exit(muster_daemon::run(&args));
     }
-    exit(muster_cli::run(&args));
+    let others = muster_cli::Others {
+        daemon: muster_daemon::command(),
+        slurm_names: muster_slurm_shim::NAMES,
+    };
+    exit(muster_cli::run(&args, others));
 }

@@ -194,7 +194,7 @@ impl Shown<'_> {
             _ => "/dev/null".to_owned(),
         };
         let mut lines =
-            vec![format!("Command={}", null(&detail.command)), format!("WorkDir={}", detail.cwd)];
+            vec![format!("Command={}", fields::command(detail)), format!("WorkDir={}", detail.cwd)];
         if !detail.comment.is_empty() {
             lines.push(format!("Comment={} ", detail.comment));
         }

@@ -75,7 +75,7 @@ fields! {
     'M' "timeused" "TIME" false |r, _, now| print_short(TimeLimit::Of(Seconds(used_s(r, now))));
     'n' "reqnodes" "REQ_NODES" true |_, d, _| d.nodes_wanted.clone();
     'N' "nodelist" "NODELIST" false |r, _, _| r.node_list.clone();
-    'o' "command" "COMMAND" true |_, d, _| or_null(&d.command);
+    'o' "command" "COMMAND" true |_, d, _| command(d);
     'O' "contiguous" "CONTIGUOUS" false |_, _, _| "0".into();
     'p' "priority" "PRIORITY" false |r, _, _| fraction(priority(r));
     'P' "partition" "PARTITION" false |r, _, _| r.partition.clone();
@@ -289,6 +289,15 @@ fn nodes_or_reason(row: &QueueRow) -> String {
         | JobState::OutOfMemory
         | JobState::Deadline => format!("({})", reason(row)),
         _ => row.node_list.clone(),
+    }
+}
+
+/// The script's whole path, as Slurm shows it.
+pub(crate) fn command(detail: &QueueDetail) -> String {
+    match detail.command.as_str() {
+        "" | "-" => "(null)".to_owned(),
+        name if name.starts_with('/') => name.to_owned(),
+        name => format!("{}/{}", detail.cwd.trim_end_matches('/'), name.trim_start_matches("./")),
     }
 }
 

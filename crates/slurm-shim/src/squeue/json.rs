@@ -44,7 +44,7 @@ fn identity(row: &QueueRow, detail: &QueueDetail, cluster: &str) -> Value {
         "array_max_tasks": row.array.as_ref().and_then(|array| array.throttle).unwrap_or(0),
         "batch_flag": row.kind == muster_model::JobKind::Batch,
         "cluster": cluster,
-        "command": detail.command,
+        "command": fields::command(detail),
         "comment": detail.comment,
         "current_working_directory": detail.cwd,
         "group_id": detail.gid,

@@ -1,6 +1,7 @@
 //! What srun says of tasks that failed: `srun: error: n1: tasks 0-2: Exited with exit code 3`.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use muster_api::step::ExitStatus;
 use muster_model::IndexRanges;
@@ -9,7 +10,11 @@ use muster_model::IndexRanges;
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     by_kind: BTreeMap<(String, String), Vec<u32>>,
+    since: Option<Instant>,
 }
+
+/// Tasks that fail within this time share a line.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 impl Failures {
     /// Notes how a task ended; nothing for success.
@@ -17,7 +22,18 @@ impl Failures {
         if !status.success() {
             let key = (node.to_owned(), words(status));
             self.by_kind.entry(key).or_default().push(task);
+            self.since.get_or_insert_with(Instant::now);
         }
+    }
+
+    /// True where nothing waits to be told.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_kind.is_empty()
+    }
+
+    /// True where what waits has waited long enough for others.
+    pub(crate) fn are_due(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= TOGETHER)
     }
 
     /// The lines for what was noted since the last time.
@@ -27,6 +43,7 @@ impl Failures {
             let ranks: IndexRanges = tasks.into_iter().collect();
             format!("{node}: {many} {ranks}: {what}")
         };
+        self.since = None;
         std::mem::take(&mut self.by_kind).into_iter().map(line).collect()
     }
 }

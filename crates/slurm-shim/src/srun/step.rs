@@ -29,6 +29,9 @@ use crate::signals::Signals;
 /// Tasks launched with one frame: their three streams fit into its descriptors.
 const TASKS_PER_FRAME: usize = 64;
 
+/// Tasks that fail within this time share a line, in milliseconds.
+const FAILURES_MS: u16 = 100;
+
 /// A second interrupt within this time goes to the tasks (srun manual).
 const INTERRUPT_WINDOW: Duration = Duration::from_secs(1);
 
@@ -157,7 +160,7 @@ impl Step<'_> {
                     _ => {}
                 }
             }
-            wait(&mut [(connection.as_fd(), false), (signals.as_fd(), false)])?;
+            wait(&mut [(connection.as_fd(), false), (signals.as_fd(), false)], PollTimeout::NONE)?;
             if signals.came().iter().any(|signal| [SIGINT, SIGTERM, SIGQUIT].contains(signal)) {
                 out::say("srun: Cancelled pending job step");
                 return Ok(None);
@@ -259,9 +262,18 @@ impl Step<'_> {
         let mut interrupted: Option<Instant> = None;
         loop {
             self.take_events(connection, progress)?;
+            if progress.ended.is_some() || progress.failures.are_due() {
+                for line in progress.failures.take() {
+                    out::say(&format!("srun: error: {line}"));
+                }
+            }
             if progress.ended.is_some() {
                 return Ok(());
             }
+            let timeout = match progress.failures.is_empty() {
+                true => PollTimeout::NONE,
+                false => PollTimeout::from(FAILURES_MS),
+            };
             let ready = {
                 let mut fds = vec![(connection.as_fd(), false), (signals.as_fd(), false)];
                 fds.extend(pumps.iter().map(|pump| (pump.pipe.as_fd(), false)));
@@ -271,7 +283,7 @@ impl Step<'_> {
                     fds.extend(terminal.output_open.then(|| (terminal.master.as_fd(), false)));
                     fds.extend(terminal.input_open.then(|| (terminal.input.as_fd(), false)));
                 }
-                wait(&mut fds)?;
+                wait(&mut fds, timeout)?;
                 fds.into_iter().map(|(_, ready)| ready).collect::<Vec<bool>>()
             };
             let mut ready = ready.into_iter().skip(1);
@@ -319,9 +331,6 @@ impl Step<'_> {
                     break;
                 }
             }
-        }
-        for line in progress.failures.take() {
-            out::say(&format!("srun: error: {line}"));
         }
         Ok(())
     }
@@ -499,10 +508,13 @@ fn next_event(connection: &mut Connection) -> Result<Option<Event>, String> {
 }
 
 /// Waits until one of the descriptors has something, and marks those that do.
-fn wait(fds: &mut [(std::os::fd::BorrowedFd<'_>, bool)]) -> Result<(), String> {
+fn wait(
+    fds: &mut [(std::os::fd::BorrowedFd<'_>, bool)],
+    timeout: PollTimeout,
+) -> Result<(), String> {
     let mut polled: Vec<PollFd<'_>> =
         fds.iter().map(|(fd, _)| PollFd::new(*fd, PollFlags::POLLIN)).collect();
-    match poll(&mut polled, PollTimeout::NONE) {
+    match poll(&mut polled, timeout) {
         Ok(_) | Err(nix::errno::Errno::EINTR) => {}
         Err(errno) => return Err(format!("poll: {errno}")),
     }

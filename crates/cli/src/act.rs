@@ -1,0 +1,119 @@
+//! Doing something to jobs, and waiting for their end.
+
+use muster_api::{Action, ActionRequest, JobEnd, JobRef};
+use muster_client::Client;
+use muster_model::JobState;
+
+use crate::args::Jobs;
+use crate::say::{self, Failure, Outcome, note, print};
+
+/// Cancels, holds, releases or requeues.
+pub(crate) fn run(action: Action, args: &Jobs) -> Outcome {
+    let jobs = jobs(&args.jobs)?;
+    let client = Client::connect()?;
+    let request = ActionRequest { action, jobs, ..ActionRequest::default() };
+    let answer = client.act(&request)?;
+    let wrong = answer.results.iter().filter(|result| result.error.is_some()).count();
+    if args.json {
+        say::json(&answer)?;
+    } else {
+        for result in &answer.results {
+            match &result.error {
+                Some(error) => say::complain(&format!("job {}: {error}", result.job)),
+                None => note(&format!("job {} {}", result.job, done(action))),
+            }
+        }
+    }
+    Ok(i32::from(wrong > 0))
+}
+
+fn done(action: Action) -> &'static str {
+    match action {
+        Action::Cancel => "is cancelled",
+        Action::Hold | Action::Uhold => "is held",
+        Action::Release => "is released",
+        Action::Requeue | Action::RequeueHold => "is put back in the queue",
+        Action::Suspend => "stands still",
+        Action::Resume => "goes on",
+        Action::Signal => "has the signal",
+    }
+}
+
+/// Reads names of jobs.
+pub(crate) fn jobs(words: &[String]) -> Result<Vec<JobRef>, Failure> {
+    words.iter().map(|word| job(word)).collect()
+}
+
+/// Reads the name of a job.
+pub(crate) fn job(word: &str) -> Result<JobRef, Failure> {
+    word.parse()
+        .map_err(|error: muster_api::JobRefError| Failure::usage(format!("{error} [E_JOB_NAME]")))
+}
+
+/// Waits for the end of jobs and prints how they ended.
+pub(crate) fn wait(args: &Jobs) -> Outcome {
+    let jobs = jobs(&args.jobs)?;
+    let client = Client::connect()?;
+    if !args.json {
+        return wait_for(&client, &jobs);
+    }
+    let mut ends = Vec::new();
+    for job in &jobs {
+        ends.extend(client.wait_over(job)?.jobs);
+    }
+    say::json(&ends)?;
+    Ok(exit_code(&ends))
+}
+
+/// Waits for the end of jobs; returns their highest exit code.
+pub(crate) fn wait_for(client: &Client, jobs: &[JobRef]) -> Outcome {
+    let mut ends = Vec::new();
+    for job in jobs {
+        let answer = client.wait_over(job)?;
+        for end in &answer.jobs {
+            let exit = end.exit.map(|exit| format!(" {exit}")).unwrap_or_default();
+            let message =
+                if end.message.is_empty() { String::new() } else { format!(" ({})", end.message) };
+            print(&format!("job {} {}{exit}{message}\n", end.job, say::coloured(end.state)));
+        }
+        ends.extend(answer.jobs);
+    }
+    Ok(exit_code(&ends))
+}
+
+/// The highest code: the job's own, 128 and the signal, or 1 where it never ran.
+pub(crate) fn exit_code(ends: &[JobEnd]) -> i32 {
+    let code = |end: &JobEnd| match end.exit {
+        Some(exit) if exit.signal != 0 => 128 + i32::from(exit.signal),
+        Some(exit) if exit.code != 0 || end.state == JobState::Completed => i32::from(exit.code),
+        _ => 1,
+    };
+    ends.iter().map(code).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::ExitStatus;
+
+    #[test]
+    fn the_highest_code_wins() {
+        let end = |state, code, signal| JobEnd {
+            id: 1,
+            job: "1".into(),
+            state,
+            exit: Some(ExitStatus { code, signal }),
+            message: String::new(),
+        };
+        assert_eq!(exit_code(&[end(JobState::Completed, 0, 0), end(JobState::Failed, 3, 0)]), 3);
+        assert_eq!(exit_code(&[end(JobState::Cancelled, 0, 15)]), 143);
+        assert_eq!(exit_code(&[end(JobState::Cancelled, 0, 0)]), 1);
+        assert_eq!(exit_code(&[]), 0);
+    }
+
+    #[test]
+    fn names_of_jobs_are_read() {
+        assert_eq!(jobs(&["12".into(), "900_[1-3]".into()]).expect("read").len(), 2);
+        assert_eq!(job("twelve").expect_err("refused").code, 2);
+    }
+}

@@ -1,0 +1,264 @@
+//! The command line as `clap` reads it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// One scheduler for GPU and HPC clusters.
+#[derive(Parser)]
+#[command(name = "muster", version, about, disable_help_subcommand = true, max_term_width = 100)]
+#[command(after_help = "Slurm's names work as links to this program: muster slurm-links DIR")]
+pub(crate) struct Line {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What there is to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Submit batch scripts, with sbatch's options
+    Submit(SubmitArgs),
+    /// Run a command as a job, show its output, end with its exit code
+    Run(RunArgs),
+    /// End jobs
+    Cancel(Jobs),
+    /// Keep waiting jobs from starting
+    Hold(Jobs),
+    /// Let held jobs go
+    Release(Jobs),
+    /// End jobs and put them back in the queue
+    Requeue(Jobs),
+    /// Wait until jobs are over; ends with their highest exit code
+    Wait(Jobs),
+    /// Print what a job wrote
+    Logs(LogsArgs),
+    /// Connect to a job's terminal
+    Attach {
+        /// The job
+        job: String,
+    },
+    /// What waits and runs
+    Queue(QueueArgs),
+    /// One job whole
+    Job(One),
+    /// Why a job waits, who holds what it needs, and what would help
+    Why(One),
+    /// When a job is expected to start
+    When(One),
+    /// The nodes
+    #[command(subcommand)]
+    Node(Node),
+    /// The partitions
+    #[command(subcommand)]
+    Partition(List),
+    /// The accounts
+    #[command(subcommand)]
+    Account(List),
+    /// The qualities of service
+    #[command(subcommand)]
+    Qos(List),
+    /// The switches above the nodes
+    Topology(Json),
+    /// Jobs of the past
+    History(HistoryArgs),
+    /// The configuration
+    #[command(subcommand)]
+    Config(Config),
+    /// Make the Slurm names as links in a directory of their own
+    SlurmLinks {
+        /// The directory [default: slurm-bin in the state directory]
+        dir: Option<PathBuf>,
+    },
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages
+    Man {
+        /// The directory [default: print the first page]
+        dir: Option<PathBuf>,
+    },
+    /// Print the page of an error's or a reason's code
+    ExplainCode {
+        /// The code, such as `E_TIME_BAD` or RESOURCES
+        code: String,
+    },
+    /// The version of this program and of the daemon
+    Version(Json),
+}
+
+/// The words of `muster submit`.
+#[derive(Args)]
+pub(crate) struct SubmitArgs {
+    /// sbatch's options, then scripts; `--` and arguments for them may follow
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "OPTIONS SCRIPT... [-- ARGS...]"
+    )]
+    pub(crate) words: Vec<String>,
+}
+
+/// The words of `muster run`.
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// srun's options, then the command; --pty gives it a terminal
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS COMMAND...")]
+    pub(crate) words: Vec<String>,
+}
+
+/// Jobs by name.
+#[derive(Args)]
+pub(crate) struct Jobs {
+    /// Jobs: 12, 900_3, 900_[1-3], 12+1
+    #[arg(required = true, value_name = "JOB")]
+    pub(crate) jobs: Vec<String>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// One job.
+#[derive(Args)]
+pub(crate) struct One {
+    /// The job: 12, 900_3, 12+1
+    pub(crate) job: String,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Nothing but the form of the answer.
+#[derive(Args)]
+pub(crate) struct Json {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The words of `muster logs`.
+#[derive(Args)]
+pub(crate) struct LogsArgs {
+    /// The job
+    pub(crate) job: String,
+    /// Go on until the job is over
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// The standard error in place of the output
+    #[arg(long)]
+    pub(crate) error: bool,
+}
+
+/// The words of `muster queue`.
+#[derive(Args)]
+pub(crate) struct QueueArgs {
+    /// Only these jobs
+    #[arg(value_name = "JOB")]
+    pub(crate) jobs: Vec<String>,
+    /// Only these users' jobs
+    #[arg(long, short, value_name = "NAMES")]
+    pub(crate) user: Option<String>,
+    /// Only your own jobs
+    #[arg(long)]
+    pub(crate) me: bool,
+    /// Only these partitions' jobs
+    #[arg(long, short, value_name = "NAMES")]
+    pub(crate) partition: Option<String>,
+    /// Ended jobs too, as long as the queue knows them
+    #[arg(long, short)]
+    pub(crate) all: bool,
+    /// One line for each waiting array task
+    #[arg(long, short = 'r')]
+    pub(crate) expand: bool,
+    /// Show it anew every two seconds
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) watch: bool,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What there is to do with nodes.
+#[derive(Subcommand)]
+pub(crate) enum Node {
+    /// Every node with what is used of it
+    List(Json),
+    /// One node whole
+    Show {
+        /// Its name
+        name: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give nodes no new work
+    Drain {
+        /// Their names, or a host list: node[1-3]
+        #[arg(required = true)]
+        names: Vec<String>,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+    /// Give nodes new work again
+    Resume {
+        /// Their names, or a host list
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}
+
+/// What there is to do with things that are only listed.
+#[derive(Subcommand)]
+pub(crate) enum List {
+    /// All of them
+    List(Json),
+}
+
+/// The words of `muster history`.
+#[derive(Args)]
+pub(crate) struct HistoryArgs {
+    /// Only these jobs
+    #[arg(value_name = "JOB")]
+    pub(crate) jobs: Vec<String>,
+    /// Only these users' jobs
+    #[arg(long, short, value_name = "NAMES")]
+    pub(crate) user: Option<String>,
+    /// Only jobs in these states: completed, failed, timeout
+    #[arg(long, short = 't', value_name = "STATES")]
+    pub(crate) state: Option<String>,
+    /// Jobs that ended since then: today, 2026-12-01, now-2hours
+    #[arg(long, short = 'S', value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// Jobs submitted before then
+    #[arg(long, short = 'E', value_name = "WHEN")]
+    pub(crate) until: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What there is to do with the configuration.
+#[derive(Subcommand)]
+pub(crate) enum Config {
+    /// Print the configuration in force
+    Show {
+        /// Say where each value comes from
+        #[arg(long)]
+        origin: bool,
+        /// The file
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what is wrong with the configuration
+    Check {
+        /// The file
+        file: Option<PathBuf>,
+    },
+    /// Let the daemon read it anew
+    Reload(Json),
+}

@@ -1,0 +1,116 @@
+//! `muster job`: one job whole.
+
+use muster_api::{JobView, QueueDetail};
+use muster_client::Client;
+use muster_model::{Seconds, Timestamp};
+
+use crate::act;
+use crate::args::One;
+use crate::say::{self, Failure, Outcome, print};
+
+/// Runs the command.
+pub(crate) fn run(args: &One) -> Outcome {
+    let job = act::job(&args.job)?;
+    let client = Client::connect()?;
+    let page = client.job(&job)?;
+    if page.jobs.is_empty() {
+        return Err(Failure::new(format!("there is no job {} [E_JOB_UNKNOWN]", args.job)));
+    }
+    if args.json {
+        return say::json(&page);
+    }
+    let texts: Vec<String> = page.jobs.iter().map(|view| text(view, say::now())).collect();
+    print(&texts.join("\n"));
+    Ok(0)
+}
+
+/// A job in lines of a name and a value; what says nothing is left out.
+fn text(view: &JobView, now: Timestamp) -> String {
+    let row = &view.row;
+    let nothing = QueueDetail::default();
+    let detail = row.detail.as_deref().unwrap_or(&nothing);
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    let mut line = |name, value: String| {
+        if !value.is_empty() {
+            lines.push((name, value));
+        }
+    };
+    let ended = row.state.is_over();
+    line("state", say::coloured(row.state));
+    if let Some(reason) = row.reason.as_ref().filter(|_| !ended) {
+        line("waits because", format!("{} [{}]", reason.text, reason.code));
+    }
+    line("message", view.message.clone());
+    line("owner", format!("{} (account {}, QOS {})", row.user, row.account, row.qos));
+    line("submitted", format!("{} from {}", say::instant(row.submitted_ms), view.submit_host));
+    line("begin", view.begin_ms.map(say::instant).unwrap_or_default());
+    line("started", row.started_ms.map(say::instant).unwrap_or_default());
+    if row.started_ms.is_none() {
+        line("expected", row.expected_ms.map(say::instant).unwrap_or_default());
+    }
+    line(
+        if ended { "ended" } else { "ends by" },
+        row.ended_ms.map(say::instant).unwrap_or_default(),
+    );
+    line("run time", run_time(view, now));
+    line("exit", row.exit.filter(|_| ended).map(|exit| exit.to_string()).unwrap_or_default());
+    line("partition", row.partition.clone());
+    line("nodes", nodes(view));
+    line("amounts", row.tres.clone());
+    for share in &view.shares {
+        line("on", share_line(share));
+    }
+    line("features", detail.features.clone());
+    line("dependency", detail.dependency.clone());
+    line("command", detail.command.clone());
+    line("directory", detail.cwd.clone());
+    line("output", view.stdout_path.clone());
+    if view.stderr_path != view.stdout_path {
+        line("errors", view.stderr_path.clone());
+    }
+    line("comment", detail.comment.clone());
+    line(
+        "peak memory",
+        if view.usage.memory_peak_kib > 0 {
+            format!("{} KiB", view.usage.memory_peak_kib)
+        } else {
+            String::new()
+        },
+    );
+    line("starts before", if row.restarts > 0 { row.restarts.to_string() } else { String::new() });
+    for warning in &view.warnings {
+        line("warning", warning.clone());
+    }
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut out = format!("{}\n", say::bold(&format!("job {}  {}", row.job, row.name)));
+    for (name, value) in lines {
+        out.push_str(&format!("  {name:<width$}  {value}\n"));
+    }
+    out
+}
+
+fn run_time(view: &JobView, now: Timestamp) -> String {
+    let row = &view.row;
+    let limit = say::limit(row.time_limit_s);
+    let Some(started) = row.started_ms else { return format!("0:00 of {limit}") };
+    let end = if row.state.is_over() { row.ended_ms.unwrap_or(now) } else { now };
+    let Seconds(used) = end.since(started);
+    format!("{} of {limit}", say::seconds(used))
+}
+
+fn nodes(view: &JobView) -> String {
+    let row = &view.row;
+    if row.node_list.is_empty() { format!("{} wanted", row.nodes) } else { row.node_list.clone() }
+}
+
+fn share_line(share: &muster_api::ShareView) -> String {
+    let mut text = format!("{}: {} tasks, CPUs {}", share.node, share.tasks, share.cpus);
+    if share.memory_mib > 0 {
+        text.push_str(&format!(", {} MiB", share.memory_mib));
+    }
+    if !share.gpus.is_empty() {
+        let numbers: muster_model::IndexRanges = share.gpus.iter().copied().collect();
+        text.push_str(&format!(", {} GPUs {numbers}", share.gpu_model));
+    }
+    text
+}

@@ -1,0 +1,212 @@
+//! `muster why` and `muster when`: what holds a job back, who, until when, and what would help.
+
+use std::collections::BTreeMap;
+
+use muster_api::{QueueQuery, Suggestion, WhyView};
+use muster_client::Client;
+use muster_model::Reason;
+
+use crate::act;
+use crate::args::One;
+use crate::say::{self, Failure, Outcome, print};
+
+/// Runs `muster why`.
+pub(crate) fn why(args: &One) -> Outcome {
+    let job = act::job(&args.job)?;
+    let client = Client::connect()?;
+    let page = client.why(&job)?;
+    if args.json {
+        return say::json(&page);
+    }
+    let holders = holders(&client, &page.jobs)?;
+    let texts: Vec<String> = page.jobs.iter().map(|view| explained(view, &holders)).collect();
+    print(&texts.join("\n"));
+    Ok(0)
+}
+
+/// Runs `muster when`.
+pub(crate) fn when(args: &One) -> Outcome {
+    let job = act::job(&args.job)?;
+    let page = Client::connect()?.why(&job)?;
+    if args.json {
+        return say::json(&page);
+    }
+    for view in &page.jobs {
+        print(&format!("job {}: {}\n", view.job, start(view)));
+    }
+    Ok(0)
+}
+
+/// The jobs that hold what others wait for, described.
+fn holders(client: &Client, views: &[WhyView]) -> Result<BTreeMap<u32, String>, Failure> {
+    let mut ids: Vec<String> = Vec::new();
+    for reason in views.iter().flat_map(|view| &view.reasons) {
+        match &reason.data {
+            Some(Reason::Resources { held_by, .. }) => {
+                ids.extend(held_by.iter().map(ToString::to_string))
+            }
+            Some(Reason::Priority { behind, .. }) => ids.push(behind.to_string()),
+            Some(Reason::HetPeer { peer }) => ids.push(peer.to_string()),
+            _ => {}
+        }
+    }
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let query =
+        QueueQuery { jobs: Some(ids.join(",")), expand: Some(true), ..QueueQuery::default() };
+    let rows = client.queue_all(&query).unwrap_or_default();
+    let line = |row: muster_api::QueueRow| {
+        let end = row.ended_ms.map_or("has no time limit".to_owned(), |at| {
+            format!("ends by {} at the latest", say::instant(at))
+        });
+        let end = if row.node_list.is_empty() { "waits too".to_owned() } else { end };
+        let gpus = if row.gpus > 0 { format!(", {} GPUs", row.gpus) } else { String::new() };
+        (row.id, format!("job {} ({}, {}{gpus}): {end}", row.job, row.user, row.name))
+    };
+    Ok(rows.into_iter().map(line).collect())
+}
+
+fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
+    let mut text = format!("{}\n", say::bold(&format!("job {} is {}", view.job, view.state)));
+    if !view.message.is_empty() {
+        text.push_str(&format!("  {}\n", view.message));
+    }
+    for (at, reason) in view.reasons.iter().enumerate() {
+        let lead = if at == 0 { "because" } else { "also" };
+        text.push_str(&format!("  {lead}: {} [{}]\n", reason.text, reason.code));
+        let held: Vec<u32> = match &reason.data {
+            Some(Reason::Resources { held_by, .. }) => held_by.iter().map(|id| id.0).collect(),
+            Some(Reason::Priority { behind, .. }) => vec![behind.0],
+            Some(Reason::HetPeer { peer }) => vec![peer.0],
+            _ => Vec::new(),
+        };
+        for line in held.iter().filter_map(|id| holders.get(id)) {
+            text.push_str(&format!("    {line}\n"));
+        }
+        if let Some(
+            Reason::BeginTime { at } | Reason::Requeued { until: at } | Reason::Deadline { at },
+        ) = &reason.data
+        {
+            text.push_str(&format!("    until {}\n", say::instant(*at)));
+        }
+    }
+    if view.state == "pending" {
+        text.push_str(&format!("  start: {}\n", start(view)));
+    }
+    if !view.suggestions.is_empty() {
+        text.push_str("  what would start it now (each was tried):\n");
+        for suggestion in &view.suggestions {
+            text.push_str(&format!("    {}\n", suggestion.text));
+            if !suggestion.displaces.is_empty() {
+                text.push_str(&format!(
+                    "      later then: job {}\n",
+                    suggestion.displaces.join(", ")
+                ));
+            }
+            text.push_str(&format!("      {}\n", command(&view.job, suggestion)));
+        }
+    }
+    text
+}
+
+fn start(view: &WhyView) -> String {
+    let word = view.state.as_str();
+    if word != "pending" {
+        return format!("it is {word}");
+    }
+    match view.expected_ms {
+        Some(at) => {
+            let place = if view.expected_nodes.is_empty() {
+                String::new()
+            } else {
+                format!(" on {}", view.expected_nodes)
+            };
+            let latest = view.latest_ms.filter(|latest| *latest > at);
+            let latest = latest.map_or(String::new(), |latest| {
+                format!(", {} ({}) at the latest", say::from_now(latest), say::instant(latest))
+            });
+            format!(
+                "{} ({}){latest}{place}, or earlier where jobs end before their limits",
+                say::from_now(at),
+                say::instant(at)
+            )
+        }
+        None => "cannot be foreseen while this holds".to_owned(),
+    }
+}
+
+/// A change as a command to paste: an update where a waiting job can be changed so, else a new
+/// submission.
+fn command(job: &str, suggestion: &Suggestion) -> String {
+    let (option, value) = suggestion.change.split_once('=').unwrap_or((&suggestion.change, ""));
+    let key = match option {
+        "--time" => "TimeLimit",
+        "--nodes" => "NumNodes",
+        "--cpus-per-task" => "CPUsPerTask",
+        "--mem" => "MinMemoryNode",
+        "--partition" => "Partition",
+        "--constraint" => "Features",
+        "--gpus-per-node" | "--gres" => {
+            let value = value.trim_start_matches("gpu:");
+            return format!("scontrol update JobId={job} Gres=gpu:{value}");
+        }
+        _ => return format!("sbatch {} … (submit it anew)", suggestion.change),
+    };
+    format!("scontrol update JobId={job} {key}={value}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_api::ReasonView;
+    use muster_model::{JobId, Timestamp};
+
+    #[test]
+    fn the_binding_reason_comes_first_with_who_holds_what() {
+        let resources = Reason::Resources {
+            resource: "gpus".into(),
+            wanted: 8,
+            free: 2,
+            nodes: 1,
+            held_by: vec![JobId(7)],
+            start: None,
+        };
+        let view = WhyView {
+            id: 12,
+            job: "12".into(),
+            state: "pending".into(),
+            reasons: vec![ReasonView::full(&resources), ReasonView::full(&Reason::HeldByUser)],
+            expected_ms: Some(Timestamp::from_secs(0)),
+            expected_nodes: "node1".into(),
+            suggestions: vec![Suggestion {
+                change: "--gpus-per-node=2".into(),
+                text: "ask for 2 GPUs in place of 8".into(),
+                displaces: Vec::new(),
+            }],
+            ..WhyView::default()
+        };
+        let holders = BTreeMap::from([(
+            7,
+            "job 7 (mara, train, 8 GPUs): ends by 15:00:00 at the latest".to_owned(),
+        )]);
+        let text = anstream::adapter::strip_str(&explained(&view, &holders)).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "job 12 is pending");
+        assert!(lines[1].starts_with("  because: ") && lines[1].ends_with("[RESOURCES]"), "{text}");
+        assert_eq!(lines[2], "    job 7 (mara, train, 8 GPUs): ends by 15:00:00 at the latest");
+        assert_eq!(lines[3], "  also: held by its owner [HELD_BY_USER]");
+        assert!(lines[4].starts_with("  start: now ("), "{text}");
+        assert_eq!(lines[7], "      scontrol update JobId=12 Gres=gpu:2");
+    }
+
+    #[test]
+    fn changes_become_commands() {
+        let of = |change: &str| {
+            let suggestion = Suggestion { change: change.into(), ..Suggestion::default() };
+            command("12", &suggestion)
+        };
+        assert_eq!(of("--time=30"), "scontrol update JobId=12 TimeLimit=30");
+        assert_eq!(of("--gpus=4"), "sbatch --gpus=4 … (submit it anew)");
+    }
+}
