@@ -168,12 +168,13 @@ impl Group {
         }
     }
 
-    /// A group inside this one, for a step. Without cgroups a step is its tasks' process groups.
-    pub(crate) fn child(&self, name: &str) -> io::Result<Self> {
+    /// A group inside this one, for a step. Without cgroups a step is known by its tasks.
+    pub(crate) fn step(&self, step: u32) -> io::Result<Self> {
+        let name = format!("step{step}");
         Ok(match self {
-            Self::V2(group) => Self::V2(group.child(name)?),
-            Self::V1(group) => Self::V1(group.child(name)?),
-            Self::Tree(_) => Self::Tree(processes::Tree::empty()),
+            Self::V2(group) => Self::V2(group.child(&name)?),
+            Self::V1(group) => Self::V1(group.child(&name)?),
+            Self::Tree(_) => Self::Tree(processes::Tree::of_step(step)),
         })
     }
 

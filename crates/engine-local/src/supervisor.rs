@@ -276,6 +276,10 @@ impl<'a> Supervisor<'a> {
                 None => {
                     self.body = Body::Running { pid };
                     self.report_started();
+                    if self.ending.is_some() {
+                        // Asked to end before its program ran: that was not heard.
+                        self.group.signal(Signal::SIGTERM);
+                    }
                 }
                 Some(failure) => self.body = not_started(failure),
             },

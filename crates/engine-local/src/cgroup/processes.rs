@@ -14,8 +14,12 @@ use super::kill_all;
 /// A set of process trees.
 #[derive(Debug)]
 pub(crate) struct Tree {
+    /// All descendants of this process.
     root: Option<i32>,
+    /// Or these processes with their descendants and groups.
     adopted: BTreeSet<i32>,
+    /// And orphans of theirs, known by this variable of their environment.
+    mark: String,
 }
 
 /// Rounds of stopping before killing: each finds only what forked during the one before.
@@ -26,18 +30,23 @@ const CHILD_ROUNDS: usize = 64;
 
 impl Tree {
     pub(super) fn of_this_process() -> Self {
-        Self { root: Some(std::process::id() as i32), adopted: BTreeSet::new() }
+        Self {
+            root: Some(std::process::id() as i32),
+            adopted: BTreeSet::new(),
+            mark: String::new(),
+        }
     }
 
-    pub(super) fn empty() -> Self {
-        Self { root: None, adopted: BTreeSet::new() }
+    /// The processes of one step, which all inherit a variable that only it has.
+    pub(super) fn of_step(step: u32) -> Self {
+        Self { root: None, adopted: BTreeSet::new(), mark: format!("SLURM_STEP_ID={step}") }
     }
 
     pub(super) fn adopt(&mut self, pid: i32) {
         self.adopted.insert(pid);
     }
 
-    /// Descendants of the root; or the adopted processes with their descendants and groups.
+    /// Every live process of it.
     pub(super) fn pids(&self) -> Vec<i32> {
         if let Some(root) = self.root {
             return descendants(root);
@@ -52,6 +61,12 @@ impl Tree {
             if getpgid(Some(Pid::from_raw(*pid))).is_ok_and(|g| self.adopted.contains(&g.as_raw()))
             {
                 found.insert(*pid);
+            }
+        }
+        for orphan in children(std::process::id() as i32) {
+            if !found.contains(&orphan) && has_variable(orphan, &self.mark) {
+                found.insert(orphan);
+                found.extend(below(&processes, orphan));
             }
         }
         found.into_iter().collect()
@@ -103,6 +118,12 @@ fn children(pid: i32) -> Vec<i32> {
         .split_ascii_whitespace()
         .filter_map(|child| child.parse().ok())
         .collect()
+}
+
+/// Whether a process was started with this variable.
+fn has_variable(pid: i32, variable: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|text| text.split(|b| *b == 0).any(|v| v == variable.as_bytes()))
 }
 
 /// Every live descendant of a process.

@@ -306,6 +306,10 @@ impl Step {
         let event = match child::read_verdict(verdict) {
             None => {
                 *task = Task::Running { pid };
+                if self.kill_at.is_some() {
+                    // Asked to end before its program ran: that was not heard.
+                    self.group.signal(Signal::SIGTERM);
+                }
                 Event::TaskStarted { procid, pid }
             }
             Some(StartFailure { code, message }) => {
@@ -342,7 +346,7 @@ impl Supervisor<'_> {
 
     fn open_step(&mut self, client: u64, spec: StepSpec, layout: Layout) {
         let id = self.steps.next;
-        let group = match self.group.child(&format!("step{id}")) {
+        let group = match self.group.step(id) {
             Ok(group) => group,
             Err(error) => {
                 let message = format!("cannot make the step's cgroup: {error}");
