@@ -20,7 +20,7 @@ pub struct Limit(pub Option<Duration>);
 #[serde(try_from = "Bare", into = "String")]
 pub struct Size(pub u64);
 
-/// Invented nodes: `NODESxGPUS`, or `NODESxGPUS:CPUS` with CPUs a node.
+/// Invented nodes: `NODESxGPUS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Bare", into = "String")]
 pub struct Practice {
@@ -28,8 +28,6 @@ pub struct Practice {
     pub nodes: u32,
     /// GPUs a node.
     pub gpus: u32,
-    /// CPUs a node; absent, the engine chooses.
-    pub cpus: Option<u32>,
 }
 
 /// A number or a text in the file.
@@ -132,26 +130,19 @@ impl FromStr for Practice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const NODES_MAX: u32 = 1_000;
-        const GPUS_MAX: u32 = 64;
-        const CPUS_MAX: u32 = 1_024;
+        const NODES_MAX: u32 = 1_024;
+        const GPUS_MAX: u32 = 16;
         let wrong = || {
             format!(
-                "expected NODESxGPUS or NODESxGPUS:CPUS such as 4x8 or 4x8:64 (1 to {NODES_MAX} \
-                 nodes, up to {GPUS_MAX} GPUs and {CPUS_MAX} CPUs each), found {text:?}"
+                "expected NODESxGPUS such as 4x8 (1 to {NODES_MAX} nodes with up to {GPUS_MAX} \
+                 GPUs each), found {text:?}"
             )
         };
-        let (size, cpus) = match text.split_once(':') {
-            Some((size, cpus)) => (size, Some(cpus.parse::<u32>().map_err(|_| wrong())?)),
-            None => (text, None),
-        };
-        let (nodes, gpus) = size.split_once(['x', 'X']).ok_or_else(wrong)?;
+        let (nodes, gpus) = text.split_once(['x', 'X']).ok_or_else(wrong)?;
         let nodes = nodes.parse().map_err(|_| wrong())?;
         let gpus = gpus.parse().map_err(|_| wrong())?;
-        let fine = (1..=NODES_MAX).contains(&nodes)
-            && gpus <= GPUS_MAX
-            && cpus.is_none_or(|c| (1..=CPUS_MAX).contains(&c));
-        if fine { Ok(Self { nodes, gpus, cpus }) } else { Err(wrong()) }
+        let fine = (1..=NODES_MAX).contains(&nodes) && gpus <= GPUS_MAX;
+        if fine { Ok(Self { nodes, gpus }) } else { Err(wrong()) }
     }
 }
 
@@ -184,11 +175,7 @@ impl fmt::Display for Size {
 
 impl fmt::Display for Practice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.nodes, self.gpus)?;
-        if let Some(cpus) = self.cpus {
-            write!(f, ":{cpus}")?;
-        }
-        Ok(())
+        write!(f, "{}x{}", self.nodes, self.gpus)
     }
 }
 
@@ -222,7 +209,7 @@ mod tests {
         for text in ["512M", "80G", "1T"] {
             assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
         }
-        for text in ["4x8", "4x0:16"] {
+        for text in ["4x8", "1x0"] {
             assert_eq!(text.parse::<Practice>().unwrap().to_string(), text);
         }
         assert_eq!("unlimited".parse::<Limit>().unwrap(), Limit(None));
@@ -233,7 +220,7 @@ mod tests {
         for text in ["", "7y", "-1s", "99999999999999999999d"] {
             assert!(text.parse::<Duration>().unwrap_err().contains("such as 90s"), "{text}");
         }
-        for text in ["", "4", "0x8", "4x999", "4x8:0", "4x8:", "axb"] {
+        for text in ["", "4", "0x8", "4x999", "4x8:4", "axb"] {
             assert!(text.parse::<Practice>().unwrap_err().contains("such as 4x8"), "{text}");
         }
         assert!("80Q".parse::<Size>().is_err());

@@ -60,28 +60,16 @@ section! {
         request_timeout: Duration = Duration(30), "duration", restart;
         /// Commands that may wait for the writer; more are refused with "busy".
         commands_max: u32 = 16_384, "number", restart;
-        /// A snapshot is written after so many events.
-        snapshot_events: u64 = 100_000, "number", restart;
     }
 }
 
 section! {
     /// The engine that runs jobs on this machine.
     one "local" Local {
-        /// Dresses this machine up as several nodes with invented GPUs: `NODESxGPUS[:CPUS]`.
+        /// Dresses this machine up as several nodes with invented GPUs: `NODESxGPUS`.
         practice: Option<Practice> = None, "text such as 4x8", restart;
-        /// The model of the invented GPUs.
-        practice_gpu_model: String = "h100".to_owned(), "text", restart;
-        /// The memory of each invented GPU.
-        practice_gpu_memory: Size = Size(80 * 1024), "size", restart;
-        /// The name of the node; without it the host name.
-        node: Option<String> = None, "text", restart;
-        /// Memory that jobs do not get; it stays with the system.
-        memory_reserve: Size = Size(0), "size", restart;
         /// Use cgroups where they can be used; without them limits are not enforced.
         cgroups: bool = true, "true or false", restart;
-        /// The directory below which jobs' cgroups are made, in each hierarchy.
-        cgroup: String = "muster".to_owned(), "text", restart;
     }
 }
 

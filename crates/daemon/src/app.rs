@@ -2,6 +2,7 @@
 
 use crate::identity::Names;
 use crate::reasons::Reasons;
+use crate::setup::Overrides;
 use crate::wait::Waiters;
 use arc_swap::ArcSwap;
 use jiff::tz::TimeZone;
@@ -22,6 +23,8 @@ pub(crate) struct App {
     pub(crate) config: ArcSwap<Config>,
     /// Where they were read.
     pub(crate) source: Source,
+    /// What the command line sets in place of it.
+    pub(crate) overrides: Overrides,
     /// The state directory.
     pub(crate) state_dir: PathBuf,
     /// User names by id.

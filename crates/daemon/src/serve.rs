@@ -17,6 +17,7 @@ use muster_control::command::Command;
 use muster_control::{Controller, Handle, Parts, Settings, SystemClock, spawn};
 use muster_engine::Engine;
 use muster_engine_local::{LocalConfig, LocalEngine, PracticeSpec};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
@@ -39,6 +40,8 @@ pub(crate) fn run(setup: Setup, ready: impl FnOnce()) -> Result<(), DaemonError>
     listen::nobody_answers(&setup.socket)?;
     let store = crate::stores::open(&setup.state_dir)?;
     let engine = Arc::new(start_engine(&setup)?);
+    // After the engine: what starts jobs keeps the limits that this process was given.
+    raise_descriptor_limit();
     let alarms = Arc::new(Alarms::new(&setup.state_dir));
     let raise = Arc::clone(&alarms);
     let settings = Settings {
@@ -73,6 +76,15 @@ pub(crate) fn make_state_dir(dir: &Path) -> Result<(), DaemonError> {
     let mode = if nix::unistd::geteuid().is_root() { 0o711 } else { 0o700 };
     let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(dir);
     made.map_err(|source| DaemonError::Path { path: dir.to_owned(), source })
+}
+
+/// A connection is a descriptor, and the usual soft limit is too low for many clients.
+fn raise_descriptor_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
 }
 
 fn start_engine(setup: &Setup) -> Result<LocalEngine, DaemonError> {
@@ -123,6 +135,7 @@ fn serve(
         requests: Semaphore::new(setup.config.daemon.requests_max as usize),
         config: ArcSwap::from_pointee(setup.config),
         source: setup.source,
+        overrides: setup.overrides,
         state_dir: setup.state_dir,
         names: Names::default(),
         reasons: Reasons::default(),

@@ -2,7 +2,7 @@
 
 use crate::error::DaemonError;
 use muster_api::endpoint::{self, SOCKET_NAME, SOCKET_PATH_MAX};
-use muster_config::{Config, Source};
+use muster_config::{Config, Practice, Source};
 use std::path::{Path, PathBuf};
 
 /// What a daemon is started with.
@@ -28,11 +28,30 @@ pub struct UpOptions {
     pub log: Option<String>,
 }
 
+/// What the command line sets in place of the file's values, also after a reload.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overrides {
+    practice: Option<Practice>,
+    log: Option<String>,
+}
+
+impl Overrides {
+    /// The configuration with these in force.
+    pub(crate) fn over(&self, mut config: Config) -> Config {
+        config.local.practice = self.practice.or(config.local.practice);
+        if let Some(log) = &self.log {
+            config.daemon.log.clone_from(log);
+        }
+        config
+    }
+}
+
 /// Everything that is settled before a daemon starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) source: Source,
+    pub(crate) overrides: Overrides,
     pub(crate) state_dir: PathBuf,
     pub(crate) socket: PathBuf,
 }
@@ -44,21 +63,19 @@ impl Setup {
     /// A configuration that cannot be used, or a path that cannot be.
     pub(crate) fn of(options: &UpOptions) -> Result<Self, DaemonError> {
         let source = Source::find(options.config.as_deref());
-        let mut config = source.read().map_err(DaemonError::Config)?;
-        if let Some(text) = &options.practice {
-            let practice = text.parse();
-            config.local.practice = Some(practice.map_err(DaemonError::Practice)?);
-        }
-        if let Some(log) = &options.log {
-            config.daemon.log.clone_from(log);
-        }
+        let practice = options.practice.as_ref().map(|text| text.parse()).transpose();
+        let overrides = Overrides {
+            practice: practice.map_err(DaemonError::Practice)?,
+            log: options.log.clone(),
+        };
+        let config = overrides.over(source.read().map_err(DaemonError::Config)?);
         let (state_dir, named) = state_dir(options, &config);
         let state_dir = absolute(&state_dir)?;
         let socket = absolute(&socket(options, &config, &state_dir, named))?;
         if socket.as_os_str().len() > SOCKET_PATH_MAX {
             return Err(DaemonError::SocketLong { socket });
         }
-        Ok(Self { config, source, state_dir, socket })
+        Ok(Self { config, source, overrides, state_dir, socket })
     }
 
     /// Where the log goes while nobody watches.

@@ -83,7 +83,7 @@ pub(crate) async fn reload(
     let source = app.source.clone();
     let read = tokio::task::spawn_blocking(move || source.read());
     let config = read.await.map_err(|error| Refusal::fault(error.to_string()))?;
-    let config = config.map_err(|error| config_refusal(&error))?;
+    let config = app.overrides.over(config.map_err(|error| config_refusal(&error))?);
     let before = app.config.load_full();
     let nodes = app.handle.state().nodes.values().map(|n| n.name.clone()).collect();
     let site = site::site(&config, &nodes).map_err(|error| config_refusal(&error))?;

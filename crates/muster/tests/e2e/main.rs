@@ -5,5 +5,6 @@
 
 mod access;
 mod jobs;
+mod keep;
 mod kill;
 mod place;
