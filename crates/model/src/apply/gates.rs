@@ -134,8 +134,10 @@ impl State {
         }
         let gates = self.gates_open_at(job)?;
         let begin = job.spec.begin.unwrap_or(at);
-        // What was free before stays free since then: age does not start anew (S-43).
-        Some(job.eligible.unwrap_or(at).max(begin).max(gates))
+        // What was free before stays free since then: age does not start anew (S-43). An instant
+        // still to come was a forecast, and is made again.
+        let free_since = job.eligible.filter(|since| *since <= at).unwrap_or(at);
+        Some(free_since.max(begin).max(gates))
     }
 
     pub(super) fn refresh_eligible(&mut self, at: Timestamp, id: JobId) {
