@@ -2,13 +2,30 @@
 
 use crate::{Rule, Violation};
 use muster_model::{
-    Constraint, Exclusive, GpuScope, MemoryRequest, Mib, Node, NodeShare, Partition, Request,
-    Start, State, TimeLimit,
+    Constraint, Exclusive, GpuScope, Job, MemoryRequest, Mib, Node, NodeShare, Partition, Request,
+    Seconds, Start, State, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(crate) fn check(state: &State, start: &Start, found: &mut Vec<Violation>) {
+/// How long a job waits for few switches where it does not say (slurm.conf manual,
+/// `max_switch_wait`).
+const SWITCH_WAIT: Seconds = Seconds(300);
+
+/// True where the nodes stand under no more leaf switches than the job still waits for.
+pub(crate) fn few_switches<'a>(
+    job: &Job,
+    now: Timestamp,
+    nodes: impl Iterator<Item = &'a Node>,
+) -> bool {
+    let (Some(wish), Some(eligible)) = (job.spec.request.switches, job.eligible) else {
+        return true;
+    };
+    let leaves: BTreeSet<Option<&String>> = nodes.map(|n| n.switches.first()).collect();
+    now >= eligible.plus(wish.wait.unwrap_or(SWITCH_WAIT)) || leaves.len() <= wish.count as usize
+}
+
+pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Vec<Violation>) {
     let Some(job) = state.jobs.get(&start.job) else { return };
     let request = &job.spec.request;
     let placement = &start.placement;
@@ -31,6 +48,9 @@ pub(crate) fn check(state: &State, start: &Start, found: &mut Vec<Violation>) {
         }
     }
     check_nodes(state, request, partition, &nodes, &mut say);
+    if !few_switches(job, now, nodes.iter().map(|(n, _)| n.as_ref())) {
+        say(Rule::Switches, "is under more switches than it waits for".to_owned());
+    }
     check_tasks(request, &nodes, &mut say);
     for (node, share) in &nodes {
         check_share(request, partition, node, share, &mut say);
@@ -155,36 +175,34 @@ pub(crate) fn neighbours(state: &State, names: &BTreeSet<&String>) -> bool {
 }
 
 /// Compares two names piece by piece: runs of digits by value, other characters as they are.
-fn by_number(a: &str, b: &str) -> std::cmp::Ordering {
-    let value = |text: &str| {
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        (
-            text[..end]
-                .bytes()
-                .fold(0u64, |n, d| n.saturating_mul(10).saturating_add(u64::from(d - b'0'))),
-            end,
-        )
-    };
-    let (mut a, mut b) = (a, b);
+fn by_number(left: &str, right: &str) -> std::cmp::Ordering {
+    let (mut left, mut right) = (left, right);
     loop {
-        let (x, y) = match (a.chars().next(), b.chars().next()) {
+        let (a, b) = match (left.chars().next(), right.chars().next()) {
             (None, None) => return std::cmp::Ordering::Equal,
             (None, Some(_)) => return std::cmp::Ordering::Less,
             (Some(_), None) => return std::cmp::Ordering::Greater,
-            (Some(x), Some(y)) => (x, y),
+            (Some(a), Some(b)) => (a, b),
         };
-        if x.is_ascii_digit() && y.is_ascii_digit() {
-            let ((m, x_end), (n, y_end)) = (value(a), value(b));
+        if a.is_ascii_digit() && b.is_ascii_digit() {
+            let (m, n) = (leading_number(&mut left), leading_number(&mut right));
             if m != n {
                 return m.cmp(&n);
             }
-            (a, b) = (&a[x_end..], &b[y_end..]);
-        } else if x == y {
-            (a, b) = (&a[x.len_utf8()..], &b[y.len_utf8()..]);
+        } else if a == b {
+            (left, right) = (&left[a.len_utf8()..], &right[b.len_utf8()..]);
         } else {
-            return x.cmp(&y);
+            return a.cmp(&b);
         }
     }
+}
+
+/// The number that the text begins with, taken off it.
+fn leading_number(text: &mut &str) -> u64 {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    *text = rest;
+    digits.bytes().fold(0u64, |n, d| n.saturating_mul(10).saturating_add(u64::from(d - b'0')))
 }
 
 fn check_tasks(

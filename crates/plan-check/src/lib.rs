@@ -32,7 +32,7 @@ pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
     let starts = starts(plan);
     eligible::check(state, plan, &mut found);
     for start in &starts {
-        layout::check(state, start, &mut found);
+        layout::check(state, plan.now, start, &mut found);
     }
     usage::check_starts(state, &starts, &mut found);
     promise::check(state, plan, &starts, &mut found);

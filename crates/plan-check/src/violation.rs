@@ -57,6 +57,8 @@ pub enum Rule {
     Contiguous,
     /// Too little local disk.
     Scratch,
+    /// More leaf switches than the job waits for.
+    Switches,
     /// Tasks are not laid out as asked.
     Tasks,
     /// CPUs do not follow from the request.
@@ -114,6 +116,7 @@ impl Rule {
             Self::Constraint => "CONSTRAINT",
             Self::Contiguous => "CONTIGUOUS",
             Self::Scratch => "SCRATCH",
+            Self::Switches => "SWITCHES",
             Self::Tasks => "TASKS",
             Self::Cpus => "CPUS",
             Self::Memory => "MEMORY",
@@ -134,7 +137,7 @@ impl Rule {
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -154,6 +157,7 @@ impl Rule {
         Self::Constraint,
         Self::Contiguous,
         Self::Scratch,
+        Self::Switches,
         Self::Tasks,
         Self::Cpus,
         Self::Memory,
@@ -183,10 +187,5 @@ impl fmt::Display for Violation {
 impl Violation {
     pub(crate) fn of(rule: Rule, job: JobId, detail: impl Into<String>) -> Self {
         Self { rule, jobs: vec![job], node: None, detail: detail.into() }
-    }
-
-    pub(crate) fn on(mut self, node: NodeId) -> Self {
-        self.node = Some(node);
-        self
     }
 }

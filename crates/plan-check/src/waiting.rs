@@ -4,7 +4,7 @@
 //! now on nodes without a promise, or that end before any promise begins.
 
 use crate::fit::{New, Room, When, lies_on, room};
-use crate::layout::{neighbours, satisfied};
+use crate::layout::{few_switches, neighbours, satisfied};
 use crate::{Rule, Violation, decided, eligible, order, promise, starts};
 use muster_model::{BackfillMode, Job, JobId, NodeId, Partition, Plan, Promise, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,10 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
                     let open = harmless || !promised.contains(&id);
                     if open { room(state, plan.now, &new, id, When::Now) } else { None }
                 },
-                |rooms| lies_on(job, partition, rooms) == Some(true),
+                |rooms| {
+                    few_switches(job, plan.now, rooms.iter().map(|r| r.node))
+                        && lies_on(job, partition, rooms) == Some(true)
+                },
             );
             if fits {
                 let detail = format!("fits in partition {} now", partition.name);

@@ -43,6 +43,8 @@ pub(crate) struct Ask {
     socket_gpus: Vec<Wanted>,
     pub(crate) alternatives: Vec<Alternative>,
     pub(crate) licences: BTreeMap<String, u32>,
+    /// At most so many leaf switches, while it waits for that.
+    pub(crate) switches: Option<u32>,
     /// For a part of the job: one task, and one GPU of a total.
     pub(crate) part_floor: Floor,
     /// For the whole job on one node.
@@ -101,6 +103,7 @@ impl Ask {
             socket_gpus: of(GpuScope::Socket),
             alternatives: alternatives(request.constraint.as_ref()),
             licences,
+            switches: None,
             part_floor: Floor::default(),
             whole_floor: Floor::default(),
         };

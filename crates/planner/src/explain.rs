@@ -106,14 +106,21 @@ fn all_reasons(
     if reasoner.starts_now(job.id) {
         return vec![Reason::NotPlannedYet];
     }
-    if job.het.is_some()
+    if let Some(peer) = reasoner.split_peer(job) {
+        return vec![Reason::HetPeer { peer }];
+    }
+    if let Some(part) = job.het
         && let Some(group) = group(state, leader(state, job))
-        && let Some((peer, own)) = reasoner.het_culprit(&mut reasoner.cache.world.clone(), &group)
     {
-        return vec![if peer == job.id { own } else { Reason::HetPeer { peer } }];
+        let mut world = reasoner.cache.world.clone();
+        match reasoner.het_culprit(&mut world, &group) {
+            Some((peer, own)) if peer == job.id => return vec![own],
+            Some((peer, _)) => return vec![Reason::HetPeer { peer }],
+            None if part.offset > 0 => return vec![Reason::HetPeer { peer: part.leader }],
+            None => {}
+        }
     }
     let behind = reasoner.head_of(job).filter(|head| *head != job.id);
-    let behind = behind.or(ahead.last().copied());
     let key = order_key(state, leader(state, job));
     let waits = reasoner.wait_reason(job, key, ahead.len() as u32, behind);
     let is_behind = matches!(waits, Reason::Priority { .. });
@@ -137,7 +144,7 @@ fn window(
     let mut placed = Vec::new();
     let lay = |cache: &mut Cache, job: &Arc<Job>, placed: &mut Vec<timeline::Places>| {
         let group = group(state, leader(state, job))?;
-        let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job)).collect();
+        let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job, now)).collect();
         let parts: Vec<Vec<&crate::ask::Ask>> =
             asks.iter().map(|asks| asks.iter().collect()).collect();
         let alone = placed.is_empty();

@@ -3,6 +3,7 @@
 use crate::ask::{Ask, Tasks};
 use crate::free::Span;
 use crate::select::{Candidate, Target, contiguous_run, select};
+use crate::switches;
 use crate::world::World;
 use muster_model::{NodeCount, Work};
 
@@ -60,8 +61,17 @@ fn place_from(
         *skip = if several { 0 } else { *skip };
         let search = Search { world, ask, alternative, span, forced: &forced, bounds };
         let candidates = search.candidates(order, skip, work);
-        if let Some(picks) = place_among(world, ask, alternative, span, bounds, &candidates) {
-            return Some(picks);
+        let search = |candidates: &[Candidate]| {
+            place_among(world, ask, alternative, span, bounds, candidates)
+        };
+        let picks = match ask.switches {
+            None => search(&candidates),
+            Some(count) => switches::groups(world, &candidates, count as usize)
+                .into_iter()
+                .find_map(|group| search(&group)),
+        };
+        if picks.is_some() {
+            return picks;
         }
     }
     None
@@ -119,7 +129,8 @@ impl Search<'_> {
 
     /// True where the first nodes found will be the ones taken, whatever else there is.
     fn is_enough(&self, found: &[Candidate], targets: &[Target]) -> bool {
-        if self.ask.request.contiguous || !self.forced.is_empty() {
+        let bound = self.ask.request.contiguous || self.ask.switches.is_some();
+        if bound || !self.forced.is_empty() {
             return false;
         }
         let (least, most) = self.bounds;

@@ -29,6 +29,7 @@ mod round;
 mod select;
 mod shortage;
 mod suggest;
+mod switches;
 mod timeline;
 mod world;
 
@@ -71,7 +72,18 @@ impl Planner {
     ///
     /// A job that the next round starts is [`Reason::NotPlannedYet`].
     pub fn reasons(&mut self, state: &State, now: Timestamp) -> BTreeMap<JobId, Reason> {
-        reasons::all(&mut self.cache, state, now)
+        reasons::all(&mut self.cache, state, now, Budget::UNLIMITED)
+    }
+
+    /// As [`Planner::reasons`], for a round with this budget: jobs that it does not reach wait for
+    /// that ([`Reason::BudgetEnded`]).
+    pub fn reasons_within(
+        &mut self,
+        state: &State,
+        now: Timestamp,
+        budget: Budget,
+    ) -> BTreeMap<JobId, Reason> {
+        reasons::all(&mut self.cache, state, now, budget)
     }
 
     /// Everything about one waiting job: all reasons, bounds on its start, and changes that would

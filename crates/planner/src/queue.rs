@@ -18,6 +18,8 @@ pub(crate) struct PartKey {
     uid: Option<u32>,
     /// Set where a partition admits only some accounts.
     account: Option<String>,
+    /// Its wish for few switches still stands.
+    wishes_switches: bool,
 }
 
 /// What makes two queue entries equal for a round.
@@ -48,6 +50,8 @@ pub(crate) struct Queue {
     pub(crate) hopeless: BTreeSet<JobId>,
     /// The last instant at which a job can start and still meet its deadline.
     pub(crate) deadlines: BTreeSet<(Timestamp, JobId)>,
+    /// When jobs give up their wish for few switches.
+    pub(crate) patience: BTreeSet<(Timestamp, JobId)>,
     /// Jobs free to start at this instant are in their shape's set.
     pub(crate) now: Timestamp,
 }
@@ -87,6 +91,17 @@ pub(crate) fn latest_start(job: &Job) -> Option<Timestamp> {
     Some(Timestamp::from_millis(deadline.millis().saturating_sub(ms)))
 }
 
+/// How long a job waits for few switches where it does not say (slurm.conf manual,
+/// `max_switch_wait`).
+const SWITCH_WAIT: Seconds = Seconds(300);
+
+/// How many switches a job wishes for, and until when; `None` where it has no such wish.
+pub(crate) fn switch_wish(job: &Job) -> Option<(u32, Timestamp)> {
+    let wish = job.spec.request.switches?;
+    let until = job.eligible?.plus(wish.wait.unwrap_or(SWITCH_WAIT));
+    Some((wish.count, until))
+}
+
 impl Queue {
     /// Takes up a waiting job. A component's group is taken up with its first component.
     pub(crate) fn add(&mut self, state: &State, uid_matters: bool, job: &Arc<Job>) {
@@ -105,7 +120,12 @@ impl Queue {
             self.later.insert((eligible, job.id));
             return;
         }
-        let key = shape_key(state, uid_matters, &group);
+        for job in &group {
+            if let Some((_, until)) = switch_wish(job).filter(|wish| wish.1 > self.now) {
+                self.patience.insert((until, group[0].id));
+            }
+        }
+        let key = shape_key(state, uid_matters, self.now, &group);
         let at = self.shape_of(state, key, &group);
         if let Some(shape) = self.shapes.get_mut(at).and_then(Option::as_mut) {
             shape.waiting.insert(order_key(state, job));
@@ -127,7 +147,10 @@ impl Queue {
             self.later.remove(&(eligible, job.id));
             return;
         }
-        let key = shape_key(state, uid_matters, &group);
+        for (_, until) in group.iter().filter_map(|job| switch_wish(job)) {
+            self.patience.remove(&(until, group[0].id));
+        }
+        let key = shape_key(state, uid_matters, self.now, &group);
         let Some(at) = self.by_key.get(&key).copied() else { return };
         let Some(shape) = self.shapes.get_mut(at).and_then(Option::as_mut) else { return };
         shape.waiting.remove(&order_key(state, job));
@@ -138,9 +161,18 @@ impl Queue {
         }
     }
 
-    /// Lets the jobs whose time has come into their shapes.
+    /// Lets the jobs whose time has come into their shapes, and those whose patience is over into
+    /// other ones.
     pub(crate) fn advance(&mut self, state: &State, uid_matters: bool, now: Timestamp) {
+        let over: BTreeSet<JobId> =
+            self.patience.iter().take_while(|(until, _)| *until <= now).map(|p| p.1).collect();
+        for job in over.iter().filter_map(|id| state.jobs.get(id)) {
+            self.remove(state, uid_matters, job);
+        }
         self.now = now;
+        for job in over.iter().filter_map(|id| state.jobs.get(id)) {
+            self.add(state, uid_matters, job);
+        }
         while let Some((at, id)) = self.later.first().copied().filter(|(at, _)| *at <= now) {
             self.later.remove(&(at, id));
             if let Some(job) = state.jobs.get(&id) {
@@ -157,7 +189,7 @@ impl Queue {
         let shape = Shape {
             array: key.array,
             waiting: BTreeSet::new(),
-            asks: Arc::new(group.iter().map(|job| asks(state, job)).collect()),
+            asks: Arc::new(group.iter().map(|job| asks(state, job, self.now)).collect()),
         };
         let at = match self.unused.pop() {
             Some(at) => {
@@ -174,19 +206,19 @@ impl Queue {
     }
 }
 
-fn shape_key(state: &State, uid_matters: bool, group: &[&Arc<Job>]) -> ShapeKey {
+fn shape_key(state: &State, uid_matters: bool, now: Timestamp, group: &[&Arc<Job>]) -> ShapeKey {
     let throttled = |job: &Arc<Job>| {
         job.array
             .map(|task| task.array)
             .filter(|id| state.index.arrays.get(id).is_some_and(|a| a.throttle.is_some()))
     };
     ShapeKey {
-        parts: group.iter().map(|job| part_key(state, uid_matters, job)).collect(),
+        parts: group.iter().map(|job| part_key(state, uid_matters, now, job)).collect(),
         array: group.first().and_then(|job| throttled(job)),
     }
 }
 
-fn part_key(state: &State, uid_matters: bool, job: &Arc<Job>) -> PartKey {
+fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) -> PartKey {
     let spec = &job.spec;
     let picky = spec
         .partitions
@@ -201,6 +233,7 @@ fn part_key(state: &State, uid_matters: bool, job: &Arc<Job>) -> PartKey {
         deadline: spec.deadline,
         uid: uid_matters.then_some(spec.owner.uid),
         account: picky.then(|| spec.account.clone()),
+        wishes_switches: switch_wish(job).is_some_and(|(_, until)| until > now),
     }
 }
 
@@ -226,7 +259,9 @@ pub(crate) fn limit_in(
 }
 
 /// The ways to ask for one component: each partition that starts jobs and allows this one.
-pub(crate) fn asks(state: &State, job: &Job) -> Vec<Ask> {
+///
+/// They depend on the instant only in whether the job still waits for few switches.
+pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
     let spec = &job.spec;
     let request = Arc::new(spec.request.clone());
     if request.reservation.is_some() {
@@ -242,7 +277,9 @@ pub(crate) fn asks(state: &State, job: &Job) -> Vec<Ask> {
             let limit = limit_in(partition, job.time_limit, spec.time_min)?;
             let time_min = spec.time_min.map(|s| s.0);
             let uid = spec.owner.uid;
-            Some(Ask::new(&request, partition, uid, limit, time_min, spec.deadline))
+            let mut ask = Ask::new(&request, partition, uid, limit, time_min, spec.deadline);
+            ask.switches = switch_wish(job).filter(|wish| wish.1 > now).map(|wish| wish.0);
+            Some(ask)
         })
         .filter(|ask| ask.node_bounds().is_some())
         .collect()

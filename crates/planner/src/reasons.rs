@@ -6,7 +6,7 @@ use crate::free::Span;
 use crate::gang::{Cursor, Picks, place_with_cursor};
 use crate::gates::gate_reasons;
 use crate::order::OrderKey;
-use crate::queue::{asks, group};
+use crate::queue::{asks, group, switch_wish};
 use crate::round::{Budget, Outcome};
 use crate::shortage;
 use crate::world::{Bare, World};
@@ -41,8 +41,15 @@ enum Verdict {
 }
 
 /// Why every waiting job waits, the binding reason of each.
-pub(crate) fn all(cache: &mut Cache, state: &State, now: Timestamp) -> BTreeMap<JobId, Reason> {
-    let outcome = crate::round::plan(cache, state, now, Budget::UNLIMITED);
+///
+/// The budget is that of the round they are asked about: what it does not reach waits for that.
+pub(crate) fn all(
+    cache: &mut Cache,
+    state: &State,
+    now: Timestamp,
+    budget: Budget,
+) -> BTreeMap<JobId, Reason> {
+    let outcome = crate::round::plan(cache, state, now, budget);
     let reasoner = Reasoner::new(cache, state, now, &outcome);
     let mut reasons: BTreeMap<JobId, Reason> = BTreeMap::new();
     let mut queued: Vec<(OrderKey, usize)> = Vec::new();
@@ -58,11 +65,10 @@ pub(crate) fn all(cache: &mut Cache, state: &State, now: Timestamp) -> BTreeMap<
             continue;
         }
         let verdict = verdicts.entry(*at).or_insert_with(|| reasoner.verdict(job)).clone();
-        let before = ahead.checked_sub(1).and_then(|at| queued.get(at)).map(|q| q.0.3);
         let reason = match verdict {
             Verdict::Blocked(reason) => reason,
             Verdict::Waits(head) => {
-                let head = head.filter(|head| *head != job.id).or(before);
+                let head = head.filter(|head| *head != job.id);
                 reasoner.wait_reason(job, *key, ahead as u32, head)
             }
         };
@@ -145,7 +151,7 @@ impl<'a> Reasoner<'a> {
         if let Some(limit) = self.throttled(job) {
             return Some(Reason::ArrayTaskLimit { limit });
         }
-        let asks = asks(self.state, job);
+        let asks = asks_without_wish(self.state, job, self.now);
         let Some(first) = asks.first() else { return Some(self.no_partition(job)) };
         for (name, wanted) in &first.licences {
             let total = self.state.licences.get(name).map_or(0, |l| l.total);
@@ -226,7 +232,10 @@ impl<'a> Reasoner<'a> {
     /// The job that has the promise of one of this job's partitions.
     pub(crate) fn head_of(&self, job: &Job) -> Option<JobId> {
         let promised = &self.outcome.promised;
-        asks(self.state, job).iter().find_map(|ask| promised.get(&ask.partition.name)).copied()
+        asks(self.state, job, self.now)
+            .iter()
+            .find_map(|ask| promised.get(&ask.partition.name))
+            .copied()
     }
 
     /// Why a job that could run has to wait: the head of a partition for what is in use, the others
@@ -255,8 +264,15 @@ impl<'a> Reasoner<'a> {
     }
 
     fn shortage_in(&self, world: &World, job: &Job) -> Reason {
-        let asks = asks(self.state, job);
+        let asks = asks(self.state, job, self.now);
         let Some(ask) = asks.first() else { return self.no_partition(job) };
+        if let Some((count, until)) = switch_wish(job).filter(|_| ask.switches.is_some())
+            && asks_without_wish(self.state, job, self.now)
+                .iter()
+                .any(|ask| self.fits(world, ask).is_some())
+        {
+            return Reason::Switches { count, wait: until.since(self.now) };
+        }
         let span = Span::of(self.now, self.now, ask.limit);
         for (name, wanted) in &ask.licences {
             let free = world.pool(name).map_or(0, |pool| pool.free(span));
@@ -275,7 +291,9 @@ impl<'a> Reasoner<'a> {
 
     /// True where the job would fit now if nobody else waited.
     pub(crate) fn fits_beside_running(&self, job: &Job) -> bool {
-        asks(self.state, job).iter().any(|ask| self.fits(&self.cache.world, ask).is_some())
+        asks(self.state, job, self.now)
+            .iter()
+            .any(|ask| self.fits(&self.cache.world, ask).is_some())
     }
 
     /// Reasons of heterogeneous jobs: the component at fault has its own, the others wait for it.
@@ -288,11 +306,24 @@ impl<'a> Reasoner<'a> {
         let mut world = self.cache.world.clone();
         for leader in leaders {
             let Some(group) = group(self.state, leader) else { continue };
-            let Some((culprit, own)) = self.het_culprit(&mut world, &group) else { continue };
+            if self.starts.contains(&leader.id) {
+                reasons.extend(group.iter().map(|job| (job.id, Reason::NotPlannedYet)));
+                continue;
+            }
+            let Some((culprit, own)) = self.het_culprit(&mut world, &group) else {
+                // All fit beside what runs: what comes before the first holds them all.
+                let peer = Reason::HetPeer { peer: leader.id };
+                reasons.extend(group.iter().skip(1).map(|job| (job.id, peer.clone())));
+                continue;
+            };
             for job in &group {
                 let gate = gate_reasons(self.state, job, self.now).into_iter().next();
-                let peer = Reason::HetPeer { peer: culprit };
-                let reason = if job.id == culprit { own.clone() } else { gate.unwrap_or(peer) };
+                let reason = if job.id == culprit {
+                    own.clone()
+                } else {
+                    gate.or_else(|| self.blocked_alone(job))
+                        .unwrap_or(Reason::HetPeer { peer: culprit })
+                };
                 reasons.insert(job.id, reason);
             }
         }
@@ -301,16 +332,24 @@ impl<'a> Reasoner<'a> {
 
     /// Components that wait while others of theirs run, or are gone: they wait for those.
     fn split_het_reasons(&self, reasons: &mut BTreeMap<JobId, Reason>) {
-        for id in &self.state.index.pending {
-            if reasons.contains_key(id) {
+        let jobs = self.state.index.pending.iter().filter_map(|id| self.state.jobs.get(id));
+        for job in jobs {
+            if reasons.contains_key(&job.id) {
                 continue;
             }
-            let Some(part) = self.state.jobs.get(id).and_then(|j| j.het) else { continue };
-            let peers = (0..part.size).map(|offset| JobId(part.leader.0.saturating_add(offset)));
-            let waits = |peer: &JobId| self.state.jobs.get(peer).is_some_and(|j| j.is_pending());
-            let peer = peers.clone().find(|peer| !waits(peer)).or(peers.clone().next());
-            reasons.insert(*id, Reason::HetPeer { peer: peer.unwrap_or(*id) });
+            let Some(peer) = self.split_peer(job) else { continue };
+            let own = self.blocked_alone(job);
+            reasons.insert(job.id, own.unwrap_or(Reason::HetPeer { peer }));
         }
+    }
+
+    /// The first component of the job that does not wait with it: it runs, or is over.
+    pub(crate) fn split_peer(&self, job: &Job) -> Option<JobId> {
+        let part = job.het?;
+        let waits = |peer: &JobId| self.state.jobs.get(peer).is_some_and(|j| j.is_pending());
+        (0..part.size)
+            .map(|offset| JobId(part.leader.0.saturating_add(offset)))
+            .find(|peer| !waits(peer))
     }
 
     /// The component that keeps a group from starting, with its reason: the first that is not free
@@ -339,7 +378,7 @@ impl<'a> Reasoner<'a> {
                 let span = Span::of(self.now, self.now, ask.limit);
                 self.picks(world, ask, span)
             };
-            let asks = asks(self.state, job);
+            let asks = asks(self.state, job, self.now);
             match asks.iter().find_map(|ask| Some((ask.clone(), place_of(ask)?))) {
                 Some((ask, picks)) => {
                     let span = Span::of(self.now, self.now, ask.limit);
@@ -355,6 +394,15 @@ impl<'a> Reasoner<'a> {
         crate::timeline::undo(world, &laid);
         found
     }
+}
+
+/// The asks of a job as if it had no wish for few switches: such a wish keeps nobody for good.
+fn asks_without_wish(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
+    let mut asks = asks(state, job, now);
+    for ask in &mut asks {
+        ask.switches = None;
+    }
+    asks
 }
 
 /// A limit in seconds, the longest for none.

@@ -107,7 +107,9 @@ impl World {
             let mut members = Members::default();
             let slots: BTreeSet<usize> =
                 partition.nodes.iter().filter_map(|name| world.names.get(name).copied()).collect();
-            slots.into_iter().for_each(|at| members.insert(at));
+            for at in slots {
+                members.insert(at);
+            }
             world.members.insert(partition.name.clone(), members);
         }
         world.set_licences(state);

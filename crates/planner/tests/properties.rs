@@ -18,7 +18,8 @@ fn bytes(plan: &Plan) -> String {
 
 fn free_to_start(lab: &Lab) -> BTreeSet<JobId> {
     let jobs = lab.state.index.pending.iter().filter_map(|id| lab.state.jobs.get(id));
-    let free = jobs.filter(|j| j.eligible.is_some_and(|at| at <= lab.now) || j.dependency_is_hopeless());
+    let free =
+        jobs.filter(|j| j.eligible.is_some_and(|at| at <= lab.now) || j.dependency_is_hopeless());
     free.map(|j| j.id).collect()
 }
 

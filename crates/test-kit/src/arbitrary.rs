@@ -22,8 +22,9 @@ pub fn cluster() -> impl Strategy<Value = String> {
                 (n, true) => format!(" gpus={n}xa100:40G+1xh100:80G"),
             };
             lines.push(format!(
-                "node n{} cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1",
-                i + 1
+                "node n{} cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1 switch=s{}",
+                i + 1,
+                i / 2
             ));
         }
         let count = nodes.len();
@@ -86,6 +87,7 @@ pub fn request() -> impl Strategy<Value = String> {
         1 => Just(" constraint=red*1"),
         1 => Just(" constraint=red*1&blue*1"),
         1 => Just(" contiguous"),
+        1 => Just(" switches=1@20"),
         1 => Just(" nodelist=n1"),
         1 => Just(" exclude=n1"),
         1 => Just(" licences=sim:1"),

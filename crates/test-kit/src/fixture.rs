@@ -93,6 +93,7 @@ fn node_field(node: &mut Node, key: &str, value: &str) {
         "cpus" => node.cpus = CpuSet::first(number(value)),
         "mem" => node.memory = memory(value),
         "scratch" => node.scratch = memory(value),
+        "switch" => node.switches = value.split(',').map(str::to_owned).collect(),
         "weight" => node.weight = number(value),
         "threads" => node.threads_per_core = number(value),
         "features" => node.features = value.split(',').map(str::to_owned).collect(),

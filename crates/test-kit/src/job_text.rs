@@ -10,7 +10,7 @@ use crate::text::{field, memory, names, number, words};
 use muster_model::{
     ArraySpec, Constraint, Dependency, DependencyKind, DependencyTarget, DependencyTerm, Exclusive,
     GpuCount, GpuScope, IndexRanges, JobId, JobSpec, Joiner, LicenceRequest, MemoryRequest,
-    NodeCount, Owner, Seconds, Timestamp,
+    NodeCount, Owner, Seconds, SwitchWish, Timestamp,
 };
 
 /// Users by number, so that a user's name says who they are.
@@ -105,6 +105,12 @@ fn request_field(spec: &mut JobSpec, key: &str, value: &str) -> bool {
         "exclusive" if value == "user" => request.exclusive = Exclusive::User,
         "exclusive" => request.exclusive = Exclusive::Node,
         "contiguous" => request.contiguous = true,
+        // `switches=1` or `switches=1@10`, minutes.
+        "switches" => {
+            let (count, wait) = value.split_once('@').unwrap_or((value, ""));
+            let wait = (!wait.is_empty()).then(|| Seconds::minutes(number(wait)));
+            request.switches = Some(SwitchWish { count: number(count), wait });
+        }
         "reservation" => request.reservation = Some(value.to_owned()),
         "licences" => {
             for (name, count) in value.split(',').filter_map(|l| l.split_once(':')) {

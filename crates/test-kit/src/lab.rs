@@ -33,7 +33,9 @@ impl Lab {
     pub fn set_up(&mut self, line: &str) {
         let events = fixture::line_events(&self.state, line)
             .unwrap_or_else(|| panic!("not a line of a fixture: {line:?}"));
-        events.into_iter().for_each(|kind| self.event(kind));
+        for kind in events {
+            self.event(kind);
+        }
     }
 
     /// Applies an event at the present instant.
@@ -101,7 +103,7 @@ impl Lab {
             .filter(|j| !j.state.is_over())
             .map(|j| j.id)
             .next()
-            .or_else(|| of_name().map(|j| j.id).last())
+            .or_else(|| of_name().map(|j| j.id).next_back())
             .unwrap_or_else(|| panic!("no job {name:?}"))
     }
 

@@ -47,7 +47,9 @@ pub fn run_scenario(text: &str, scheduler: &mut dyn Scheduler) -> String {
 
 fn run_command(lab: &mut Lab, scheduler: &mut dyn Scheduler, command: &str) -> Vec<String> {
     if let Some(events) = fixture::line_events(&lab.state, command) {
-        events.into_iter().for_each(|kind| lab.event(kind));
+        for kind in events {
+            lab.event(kind);
+        }
         return Vec::new();
     }
     let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));

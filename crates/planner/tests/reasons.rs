@@ -1,0 +1,228 @@
+//! Every reason there is can come out, and the cheap answer for all jobs agrees with the full one
+//! for each.
+
+use muster_model::{EventKind, Hold, JobId, Reason, Timestamp};
+use muster_planner::{Budget, Explanation, Planner};
+use muster_test_kit::Lab;
+use muster_test_kit::arbitrary::{act, cluster, story};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn explain(lab: &Lab, job: JobId) -> Explanation {
+    Planner::new(&lab.state).explain(&lab.state, job, lab.now)
+}
+
+fn reasons(lab: &Lab) -> BTreeMap<JobId, Reason> {
+    Planner::new(&lab.state).reasons(&lab.state, lab.now)
+}
+
+fn round(lab: &mut Lab) {
+    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
+    lab.carry_out(&plan);
+}
+
+/// A cluster with a job for every reason; jobs are named after the code they wait for.
+fn all_reasons() -> Lab {
+    let mut lab = Lab::new(
+        "node n[1-2] cpus=4 gpus=1xa100:40G mem=8G
+         node n3 cpus=4 mem=8G
+         partition main max-time=300
+         partition down nodes=n1 state=down
+         partition off nodes=n1 state=inactive
+         partition pair nodes=n[1-2] min-nodes=2
+         licence sim 2",
+    );
+    for line in [
+        "running nodelist=n1 cpus=4 time=100 licences=sim:1",
+        "broken nodelist=n2 time=10",
+        "sweep nodelist=n2 array=0-1%1 time=100",
+    ] {
+        lab.submit(line);
+    }
+    round(&mut lab);
+    let broken = lab.find("broken");
+    lab.exit(broken, 1);
+    lab.set_up("partition drained nodes=n3");
+    let n3 = lab.state.node_named("n3").expect("the fixture has n3").id;
+    let since = lab.now;
+    let drain = Some(muster_model::Drain { reason: "x".to_owned(), by: "root".to_owned(), since });
+    lab.event(EventKind::NodeDrain { node: n3, drain });
+    for line in [
+        "HELD_BY_USER hold",
+        "HELD_BY_ADMIN hold",
+        "BEGIN_TIME begin=60",
+        "DEPENDENCY depend=afterok:running",
+        "DEPENDENCY_NEVER_SATISFIED depend=afterok:broken",
+        "PARTITION_TIME_LIMIT time=301",
+        "PARTITION_NODE_LIMIT partition=pair nodes=1 time=10",
+        "PARTITION_DOWN partition=down time=10",
+        "PARTITION_INACTIVE partition=off time=10",
+        "NO_NODE_FITS cpus=64 time=10",
+        "NODES_UNAVAILABLE partition=drained time=10",
+        "GPU_MEMORY gpus=1 gpu-memory=80G time=10",
+        "LICENCES_NEVER_ENOUGH licences=sim:3 time=10",
+        "RESERVATION_ABSENT reservation=demo time=10",
+        "RESOURCES nodes=2 cpus=4 time=200",
+        "PRIORITY cpus=4 time=200",
+        "REQUEUED time=10",
+        "LAUNCH_FAILED_HELD time=10",
+        "PLAN_REFUSED time=10",
+        "DEADLINE hold deadline=5 time=10",
+        "LICENCES partition=licensed licences=sim:2 time=10",
+        "NOT_PLANNED_YET partition=licensed time=10",
+        "SWITCHES partition=racks nodes=2 switches=1@10 time=10",
+    ] {
+        lab.submit(line);
+    }
+    lab.set_up("node n4 cpus=4 mem=8G partition=licensed");
+    lab.set_up("node r1 cpus=4 mem=8G switch=s1 partition=racks");
+    lab.set_up("node r2 cpus=4 mem=8G switch=s2 partition=racks");
+    lab.submit_het("HET_PEER cpus=1 time=10 : peer hold time=10");
+    let held = [
+        ("HELD_BY_ADMIN", Hold::Admin),
+        ("REQUEUED", Hold::System(Reason::Requeued { until: Timestamp::from_secs(30) })),
+        (
+            "LAUNCH_FAILED_HELD",
+            Hold::System(Reason::LaunchFailedHeld { message: "no such directory".to_owned() }),
+        ),
+        ("PLAN_REFUSED", Hold::System(Reason::PlanRefused { rule: "CPUS".to_owned() })),
+    ];
+    for (name, hold) in held {
+        let job = lab.find(name);
+        lab.event(EventKind::JobHeld { job, hold });
+    }
+    lab
+}
+
+#[test]
+fn every_reason_is_produced() {
+    let lab = all_reasons();
+    let reasons = reasons(&lab);
+    let mut codes = BTreeSet::new();
+    for (id, reason) in &reasons {
+        let name = &lab.state.jobs[id].spec.name;
+        codes.insert(reason.code());
+        match name.as_str() {
+            "sweep" => assert_eq!(reason.code(), "ARRAY_TASK_LIMIT"),
+            "peer" => assert_eq!(reason.code(), "HELD_BY_USER"),
+            name => assert_eq!(reason.code(), name, "{reason:?}"),
+        }
+    }
+    // A round that ends early leaves the rest for that.
+    let within = Planner::new(&lab.state).reasons_within(&lab.state, lab.now, Budget::steps(1));
+    codes.extend(within.values().map(Reason::code));
+    assert!(codes.contains("BUDGET_ENDED"), "{within:?}");
+    let missing: Vec<&str> =
+        Reason::samples().iter().map(Reason::code).filter(|code| !codes.contains(code)).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn the_shortage_is_told_in_numbers() {
+    let mut lab = Lab::new("node n[1-2] cpus=8 gpus=4xa100 mem=64G");
+    lab.submit("a nodelist=n1 gpus=3 time=30 mem=1G");
+    lab.submit("b nodelist=n2 gpus=2 time=60 mem=1G");
+    round(&mut lab);
+    let job = lab.submit("c gpus-per-node=3 time=10 mem=1G");
+    let explanation = explain(&lab, job);
+    let expected = Reason::Resources {
+        resource: "gpus".to_owned(),
+        wanted: 3,
+        free: 2,
+        nodes: 1,
+        held_by: vec![JobId(1)],
+        start: Some(Timestamp::from_secs(1800)),
+    };
+    assert_eq!(explanation.reasons, [expected]);
+    let start = explanation.start.unwrap();
+    assert_eq!(start.earliest, Timestamp::from_secs(1800));
+    assert_eq!(start.latest, Some(Timestamp::from_secs(1800)));
+    let options: Vec<String> = explanation.suggestions.iter().map(|s| s.change.option()).collect();
+    assert_eq!(options, ["--gpus-per-node=2"]);
+}
+
+#[test]
+fn a_window_has_the_queue_before_it_in_mind() {
+    let mut lab = Lab::new("node n1 cpus=1");
+    for line in ["a time=10", "b time=20", "c time=30", "d time=40"] {
+        lab.submit(line);
+    }
+    round(&mut lab);
+    let last = explain(&lab, JobId(4));
+    let start = last.start.unwrap();
+    assert_eq!(start.earliest, Timestamp::from_secs(10 * 60));
+    assert_eq!(start.latest, Some(Timestamp::from_secs(60 * 60)));
+    assert_eq!(last.ahead, Some(2));
+}
+
+#[test]
+fn suggestions_are_tried_before_they_are_made() {
+    let mut lab = Lab::new(
+        "node n[1-2] cpus=4 mem=8G
+         node g1 cpus=4 gpus=1xh100 mem=8G partition=fast",
+    );
+    lab.submit("a nodelist=n1 cpus=4 time=60");
+    round(&mut lab);
+    lab.submit("head nodes=2 cpus=4 time=60");
+    let job = lab.submit("late cpus=4 time=90");
+    let found = explain(&lab, job).suggestions;
+    let options: Vec<String> = found.iter().map(|s| s.change.option()).collect();
+    // Sixty minutes end before the head starts; the other partition is empty. Fewer CPUs would
+    // not do: the head needs all of both nodes.
+    assert_eq!(options, ["--time=60", "--partition=fast"]);
+    for suggestion in found {
+        assert!(suggestion.displaces.is_empty());
+        let mut fork = lab.clone();
+        let words = match suggestion.change.option().as_str() {
+            "--time=60" => "late cpus=4 time=60",
+            _ => "late cpus=4 time=90 partition=fast",
+        };
+        let update = muster_model::JobUpdate {
+            spec: Some(std::sync::Arc::new(fork.spec(words))),
+            ..Default::default()
+        };
+        fork.event(EventKind::JobUpdated { job, update: Box::new(update) });
+        round(&mut fork);
+        assert!(fork.state.jobs[&job].state.holds_resources());
+    }
+}
+
+#[test]
+fn a_reason_is_gone_when_its_cause_is() {
+    let mut lab = Lab::new("node n1 cpus=1");
+    let job = lab.submit("later begin=10 time=10");
+    assert!(matches!(reasons(&lab)[&job], Reason::BeginTime { .. }));
+    lab.at_minute(10);
+    assert_eq!(reasons(&lab)[&job], Reason::NotPlannedYet);
+    round(&mut lab);
+    assert!(reasons(&lab).is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(120) / 2,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Every waiting job has a reason, and `why` begins with the one that the list shows.
+    #[test]
+    fn the_list_and_the_full_answer_agree(cluster in cluster(), story in story(16)) {
+        let mut lab = Lab::new(&cluster);
+        for deed in &story {
+            act(&mut lab, deed);
+        }
+        round(&mut lab);
+        let mut planner = Planner::new(&lab.state);
+        let all = planner.reasons(&lab.state, lab.now);
+        for id in &lab.state.index.pending {
+            let full = planner.explain(&lab.state, *id, lab.now);
+            prop_assert_eq!(all.get(id), full.reasons.first(), "job {}: {:?}", id, full);
+            // The cache is as it was: nothing of what was tried stays in it.
+            prop_assert_eq!(&all, &planner.reasons(&lab.state, lab.now));
+            if let Some(start) = full.start {
+                prop_assert!(start.latest.is_none_or(|at| at >= start.earliest));
+            }
+        }
+    }
+}
