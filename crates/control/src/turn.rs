@@ -139,12 +139,11 @@ impl Turn {
         for peer in (0..part.size).map(|offset| JobId(part.leader.0 + offset)) {
             let cause = match self.state.jobs.get(&peer) {
                 Some(peer) if peer.id == job.id || peer.state.is_over() => continue,
-                Some(peer) if job.state.is_over() => {
-                    if peer.stop.is_some() && !peer.is_pending() {
-                        continue;
-                    }
-                    StopCause::HetPeer
-                }
+                Some(peer) if job.state.is_over() => match peer.stop.as_ref().map(|s| &s.cause) {
+                    Some(StopCause::Cancelled(_) | StopCause::HetPeer) => continue,
+                    // One that is to be put back in the queue has nobody to run with any more.
+                    _ => StopCause::HetPeer,
+                },
                 Some(peer) if peer.state.holds_resources() && peer.stop.is_none() => {
                     StopCause::Requeue { hold: false }
                 }

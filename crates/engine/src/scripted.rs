@@ -98,9 +98,12 @@ impl ScriptedEngine {
         ended
     }
 
-    /// Forgets an attempt without a trace, as a machine that lost its disk does.
+    /// Forgets an attempt without a trace, as a machine that lost its disk does: not even that it
+    /// was ever there is known.
     pub fn forget(&self, job: JobId, attempt: u32) {
         let mut inner = self.lock();
+        inner.known.remove(&(job, attempt));
+        inner.begun.remove(&(job, attempt));
         inner.running.remove(&(job, attempt));
         inner.exited.remove(&(job, attempt));
     }

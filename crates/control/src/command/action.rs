@@ -194,8 +194,12 @@ pub(super) fn requeue(
         if job.is_pending() && !hold {
             return Err(wrong_state(job, "it waits in the queue already"));
         }
-        if let Some(Stop { cause: StopCause::Cancelled(_), .. }) = job.stop {
-            return Err(wrong_state(job, "it is being cancelled"));
+        let ends = matches!(
+            job.stop.as_ref().map(|stop| &stop.cause),
+            Some(StopCause::Cancelled(_) | StopCause::Deadline | StopCause::HetPeer)
+        );
+        if ends {
+            return Err(wrong_state(job, "it is being ended for good"));
         }
         Ok(vec![EventKind::JobStop { job: job.id, cause: StopCause::Requeue { hold } }])
     })

@@ -144,8 +144,14 @@ impl State {
     /// What an attempt's end means, by the engine's cause and by what was asked of it.
     fn outcome(&self, job: &Job, report: &ExitReport) -> Outcome {
         let stop = job.stop.as_ref().map(|s| &s.cause);
-        if let Some(StopCause::Cancelled(_) | StopCause::HetPeer) = stop {
+        if let Some(StopCause::Cancelled(_)) = stop {
             return Outcome::Over(JobState::Cancelled);
+        }
+        if let Some(StopCause::HetPeer) = stop {
+            // The script runs in component 0: where that is over, the others ended as it did.
+            let leader = job.het.and_then(|part| self.jobs.get(&part.leader));
+            let leader = leader.filter(|leader| leader.id != job.id && leader.state.is_over());
+            return Outcome::Over(leader.map_or(JobState::Cancelled, |leader| leader.state));
         }
         let by_status = || match report.status.success() {
             true => JobState::Completed,
