@@ -9,6 +9,8 @@ mod history;
 mod lock;
 mod schema;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use backup::{backup, restore};
 
