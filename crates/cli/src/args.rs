@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// One scheduler for GPU and HPC clusters.
 #[derive(Parser)]
-#[command(name = "muster", version, about, disable_help_subcommand = true, max_term_width = 100)]
+#[command(name = "muster", version, disable_help_subcommand = true, max_term_width = 100)]
 #[command(after_help = "Slurm's names work as links to this program: muster slurm-links DIR")]
 pub(crate) struct Line {
     #[command(subcommand)]

@@ -20,7 +20,9 @@ pub(crate) fn whole(others: &Others<'_>) -> clap::Command {
         .disable_help_subcommand(true)
         .arg_required_else_help(true)
         .after_help(own.get_after_help().cloned().unwrap_or_default());
-    bare.subcommands(daemon).subcommands(mine)
+    // The daemon's commands first, each list in its own order.
+    let all = daemon.chain(mine).enumerate();
+    bare.subcommands(all.map(|(at, command)| command.display_order(at)))
 }
 
 /// Prints a shell's completions.

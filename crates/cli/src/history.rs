@@ -45,7 +45,8 @@ pub(crate) fn run(args: &HistoryArgs) -> Outcome {
     if args.json {
         return say::json(&json!({ "jobs": rows }));
     }
-    print(&table(&rows).text(terminal_width()));
+    let text = table(&rows).text(terminal_width());
+    print(if rows.is_empty() { "no jobs\n" } else { &text });
     Ok(0)
 }
 
