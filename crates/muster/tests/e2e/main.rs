@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod clients;
 mod jobs;
 mod keep;
 mod kill;
