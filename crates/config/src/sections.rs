@@ -58,6 +58,9 @@ section! {
         requests_max: u32 = 512, "number", restart;
         /// A request that takes longer is given up (waits and event streams excepted).
         request_timeout: Duration = Duration(30), "duration", restart;
+        /// The program that sends mail about jobs, called as `PROGRAM -s SUBJECT ADDRESS`; without it
+        /// `/usr/bin/mail` where that is there.
+        mail_program: Option<PathBuf> = None, "path", restart;
         /// Commands that may wait for the writer; more are refused with "busy".
         commands_max: u32 = 16_384, "number", restart;
     }

@@ -49,6 +49,8 @@ pub(crate) struct App {
     pub(crate) uid: u32,
     /// What is wrong now.
     pub(crate) alarms: Arc<crate::alarms::Alarms>,
+    /// Whether a mail program is there to send mail about jobs.
+    pub(crate) sends_mail: bool,
     /// What is not enforced here, as sentences.
     pub(crate) notes: Vec<String>,
 }

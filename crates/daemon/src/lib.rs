@@ -15,6 +15,7 @@ mod error;
 mod http;
 mod identity;
 mod listen;
+mod mail;
 mod patch;
 mod place;
 mod reasons;

@@ -128,8 +128,14 @@ fn serve(
     handle.on_change(move |newest| {
         seq_in.send_replace(newest);
     });
+    let mail = crate::mail::program(setup.config.daemon.mail_program.as_ref());
+    if let Some(program) = &mail {
+        let started = crate::mail::start(handle.clone(), program.clone());
+        started.map_err(DaemonError::system("starting the mail thread"))?;
+    }
     let socket = setup.socket.clone();
     let app = Arc::new(App {
+        sends_mail: mail.is_some(),
         handle: handle.clone(),
         admins: ArcSwap::from_pointee(setup.config.daemon.admins.clone()),
         requests: Semaphore::new(setup.config.daemon.requests_max as usize),

@@ -36,6 +36,7 @@ pub(crate) struct Site<'a> {
     pub(crate) now: Timestamp,
     pub(crate) zone: &'a TimeZone,
     pub(crate) policy: &'a Policy,
+    pub(crate) sends_mail: bool,
 }
 
 /// Reads a submission.
@@ -65,7 +66,16 @@ pub(crate) fn read(
         quiet: parsed.client.quiet,
         test_only: parsed.client.test_only,
     };
-    let warnings: Vec<Problem> = parsed.warnings.iter().map(|d| wire_problem(d, request)).collect();
+    let mut warnings: Vec<Problem> =
+        parsed.warnings.iter().map(|d| wire_problem(d, request)).collect();
+    if !site.sends_mail && parsed.components.iter().any(|c| c.spec.mail.is_some()) {
+        warnings.push(Problem {
+            code: "W_NOT_DONE".to_owned(),
+            message: "no mail is sent: there is no mail program here".to_owned(),
+            place: place_of_option(&parsed.places, request, Opt::MailType),
+            hint: Some("ask the admin to set daemon.mail_program".to_owned()),
+        });
+    }
     let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let specs = parsed.components.iter().map(|component| {
         let mut spec = spec_of(component, request, &parsed, principal, site.policy);

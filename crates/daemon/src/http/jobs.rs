@@ -59,7 +59,12 @@ pub(crate) async fn submit(
 ) -> Answer<SubmitResponse> {
     may_run(&app, &caller)?;
     let policy = Arc::clone(&app.handle.state().policy);
-    let site = submit::Site { now: App::now(), zone: &app.zone, policy: &policy };
+    let site = submit::Site {
+        now: App::now(),
+        zone: &app.zone,
+        policy: &policy,
+        sends_mail: app.sends_mail,
+    };
     let mut read = submit::read(&request, &caller, &site)?;
     let cluster = app.config.load().cluster.name.clone();
     let components = read.submission.specs.len() as u32;
