@@ -1,0 +1,535 @@
+//! What commands mean and why they are refused, case by case.
+
+mod support;
+
+use muster_control::command::{
+    Command, CommandError, ErrorClass, JobChange, JobRef, Principal, Reply, Submission,
+};
+use muster_control::{Outgoing, Writer};
+use muster_engine::{Inventory, Observation, Order};
+use muster_model::placement::NodeShare;
+use muster_model::{
+    ArraySpec, CpuSet, Decision, Dependency, DependencyKind, DependencyTarget, DependencyTerm,
+    EndCause, EngineName, ExitReport, ExitStatus, GpuCount, GpuScope, Hold, IndexRanges, Job,
+    JobId, JobState, Joiner, Licence, MemoryRequest, Mib, NodeCount, Placement, Plan, Seconds,
+    SignalScope, Start, State, StopCause, TimeLimit, Timestamp, Usage,
+};
+use muster_store::{HistoryQuery, MemoryStore};
+use std::sync::Arc;
+use support::{job, nodes, root, site, user};
+
+/// A writer with a site of two nodes of four CPUs, stepped by hand.
+struct Desk {
+    writer: Writer,
+    now: Timestamp,
+    orders: Vec<Outgoing>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let now = Timestamp::from_secs(1000);
+        let (writer, _) = Writer::open(Box::new(MemoryStore::default()), now).unwrap();
+        let mut desk = Self { writer, now, orders: Vec::new() };
+        let mut site = site(&nodes(2, 4));
+        site.licences = vec![Licence { name: "sim".to_owned(), total: 4 }];
+        desk.ask(&root(), Command::Configure(Box::new(site))).unwrap();
+        let mut open = desk.writer.begin(now);
+        let listing = Inventory { nodes: nodes(2, 4), ..Inventory::default() };
+        desk.writer.inventory(&mut open, &EngineName::local(), now, listing).unwrap();
+        desk.writer.commit(open).unwrap();
+        desk
+    }
+
+    fn state(&self) -> &State {
+        self.writer.state()
+    }
+
+    fn job(&self, id: u32) -> &Job {
+        self.state().job(JobId(id)).unwrap()
+    }
+
+    fn ask(&mut self, who: &Principal, command: Command) -> Result<Reply, CommandError> {
+        let mut open = self.writer.begin(self.now);
+        let reply = self.writer.command(&mut open, who, command)?;
+        self.orders = self.writer.commit(open).unwrap().orders;
+        Ok(reply)
+    }
+
+    fn submit(&mut self, who: &Principal, submission: Submission) -> Result<u32, CommandError> {
+        match self.ask(who, Command::Submit(Box::new(submission)))? {
+            Reply::Submitted { id, .. } => Ok(id.0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Submits a job of user 1000 that was changed in one way.
+    fn try_with(&mut self, change: impl FnOnce(&mut Submission)) -> Result<u32, CommandError> {
+        let mut submission = job(&user(1000), "exit 0");
+        change(&mut submission);
+        self.submit(&user(1000), submission)
+    }
+
+    fn plain(&mut self) -> u32 {
+        self.try_with(|_| {}).unwrap()
+    }
+
+    /// Starts a job on the first node.
+    fn start(&mut self, ids: &[u32]) {
+        let base = self.state().clone();
+        let starts = ids.iter().enumerate().map(|(cpu, id)| {
+            let share = NodeShare {
+                node: muster_model::NodeId(0),
+                tasks: 1,
+                cpus: [cpu as u32].into_iter().collect::<CpuSet>(),
+                ..NodeShare::default()
+            };
+            Start {
+                job: JobId(*id),
+                attempt: base.job(JobId(*id)).unwrap().attempt + 1,
+                placement: Arc::new(Placement {
+                    partition: "main".to_owned(),
+                    nodes: vec![share],
+                    ..Placement::default()
+                }),
+                time_limit: TimeLimit::Of(Seconds(600)),
+            }
+        });
+        let decisions = vec![Decision::Start(starts.collect())];
+        let plan = Plan { now: self.now, seq: base.seq, decisions, ..Plan::default() };
+        let mut open = self.writer.begin(self.now);
+        assert_eq!(self.writer.decide(&mut open, &base, &plan).unwrap().applied, 1);
+        self.orders = self.writer.commit(open).unwrap().orders;
+        for id in ids {
+            self.see(Observation::Started { job: JobId(*id), attempt: self.job(*id).attempt });
+        }
+    }
+
+    fn see(&mut self, seen: Observation) {
+        let mut open = self.writer.begin(self.now);
+        self.writer.observe(&mut open, &EngineName::local(), seen).unwrap();
+        self.orders = self.writer.commit(open).unwrap().orders;
+    }
+
+    fn end(&mut self, id: u32, code: u8, cause: EndCause) {
+        let report = ExitReport {
+            status: ExitStatus { code, signal: 0 },
+            cause,
+            started: None,
+            ended: self.now,
+            usage: Usage::default(),
+            message: String::new(),
+            steps: Vec::new(),
+        };
+        self.see(Observation::Exited { job: JobId(id), attempt: self.job(id).attempt, report });
+    }
+}
+
+fn one(id: u32) -> Vec<JobRef> {
+    vec![JobRef::Id(JobId(id))]
+}
+
+fn after(kind: DependencyKind, id: u32) -> Dependency {
+    let target = Some(DependencyTarget::Job(JobId(id)));
+    let term = DependencyTerm { kind, target, delay: Seconds(0) };
+    Dependency { joiner: Joiner::All, terms: vec![term] }
+}
+
+fn set_dependency(id: u32, dependency: Dependency) -> Command {
+    let change = JobChange { dependency: Some(Some(dependency)), ..JobChange::default() };
+    Command::Update { jobs: one(id), change: Box::new(change) }
+}
+
+#[test]
+fn names_are_looked_up_and_the_nearest_is_offered() {
+    let mut desk = Desk::new();
+    let error = desk.try_with(|s| s.specs[0].partitions = vec!["mian".into()]).unwrap_err();
+    assert_eq!(error.to_string(), "there is no partition \"mian\"");
+    assert_eq!(error.hint().as_deref(), Some("did you mean \"main\"?"));
+    assert_eq!(error.class(), ErrorClass::Invalid);
+    for change in [
+        (|s: &mut Submission| s.specs[0].account = "nobody".into()) as fn(&mut Submission),
+        |s| s.specs[0].qos = "fast".into(),
+        |s| s.specs[0].request.node_list = ["n9".to_owned()].into(),
+        |s| s.specs[0].request.reservation = Some("r".into()),
+        |s| {
+            s.specs[0].request.licences =
+                vec![muster_model::LicenceRequest { name: "sym".into(), count: 1 }];
+        },
+        |s| {
+            s.specs[0].request.constraint = Some(muster_model::Constraint::Feature("ssd".into()));
+        },
+    ] {
+        let error = desk.try_with(change).unwrap_err();
+        assert!(matches!(error, CommandError::UnknownName { .. }), "{error}");
+    }
+    assert!(desk.state().jobs.is_empty(), "something was stored");
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let mut desk = Desk::new();
+    let id = desk.plain();
+    let spec = &desk.job(id).spec;
+    assert_eq!((spec.account.as_str(), spec.qos.as_str()), ("default", "normal"));
+    assert_eq!(spec.partitions, ["main"]);
+    assert_eq!(spec.payload.0.len(), 64);
+}
+
+#[test]
+fn what_no_node_could_ever_run_is_refused_with_numbers() {
+    let mut desk = Desk::new();
+    let lacking = |desk: &mut Desk, change: fn(&mut Submission)| match desk.try_with(change) {
+        Err(CommandError::NeverFits { lacking, .. }) => lacking,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        lacking(&mut desk, |s| s.specs[0].request.cpus_per_task = Some(5)),
+        "needs 5 CPUs on one node; the most there is on one is 4"
+    );
+    assert_eq!(
+        lacking(&mut desk, |s| s.specs[0].request.nodes = Some(NodeCount::exactly(3))),
+        "needs 3 nodes with 1 allowed node; there are 2"
+    );
+    assert_eq!(
+        lacking(&mut desk, |s| s.specs[0].request.tasks = Some(9)),
+        "needs room for 9 tasks of 1 CPUs; there is room for 8"
+    );
+    assert_eq!(
+        lacking(&mut desk, |s| s.specs[0].request.memory = MemoryRequest::PerNode(Mib(9000))),
+        "needs 9000 MiB of memory on one node; the most there is on one is 8192"
+    );
+    assert_eq!(
+        lacking(&mut desk, |s| {
+            let gpus = GpuCount { model: None, count: 1, scope: GpuScope::Node };
+            s.specs[0].request.gpus = vec![gpus];
+        }),
+        "needs 1 GPUs of the kind on one node; the most there is on one is 0"
+    );
+    desk.try_with(|s| s.specs[0].request.tasks = Some(8)).unwrap();
+}
+
+#[test]
+fn sizes_are_bounded() {
+    let mut desk = Desk::new();
+    for change in [
+        (|s: &mut Submission| s.specs.clear()) as fn(&mut Submission),
+        |s| s.specs[0].name = "x".repeat(2000),
+        |s| s.specs[0].name = "two\nlines".into(),
+        |s| s.specs[0].cwd = "relative".into(),
+        |s| s.payload.script = "x".repeat(5 << 20),
+        |s| s.payload.environment = vec![("A".into(), "x".repeat(5 << 20))],
+        |s| s.payload.args = vec!["nul\0byte".into()],
+        |s| s.specs[0].request.tasks = Some(0),
+        |s| s.specs[0].request.tasks = Some(u32::MAX),
+        |s| s.specs[0].time_limit = Some(TimeLimit::Of(Seconds(0))),
+        |s| s.specs[0].deadline = Some(Timestamp::from_secs(5)),
+        |s| {
+            s.specs[0].deadline = Some(Timestamp::from_secs(1060));
+            s.specs[0].time_limit = Some(TimeLimit::Of(Seconds(61)));
+        },
+        |s| {
+            let indices = IndexRanges::from_ranges([(0, 100_001)]);
+            s.specs[0].array = Some(ArraySpec { indices, throttle: None });
+        },
+        |s| {
+            let indices = IndexRanges::default();
+            s.specs[0].array = Some(ArraySpec { indices, throttle: None });
+        },
+    ] {
+        let error = desk.try_with(change).unwrap_err();
+        assert!(matches!(error, CommandError::BadValue { .. }), "{error}");
+        let text = error.to_string();
+        assert!(!text.ends_with('.') && text.len() < 500, "{text}");
+    }
+}
+
+#[test]
+fn another_users_job_is_not_theirs_to_touch() {
+    let mut desk = Desk::new();
+    let id = desk.plain();
+    let running = desk.plain();
+    desk.start(&[running]);
+    let change = Box::new(JobChange { name: Some("x".into()), ..JobChange::default() });
+    for command in [
+        Command::Cancel { jobs: one(id) },
+        Command::Hold { jobs: one(id), as_user: true },
+        Command::Release { jobs: one(id) },
+        Command::Requeue { jobs: one(running), hold: false },
+        Command::Signal { jobs: one(running), signal: 9, scope: SignalScope::All },
+        Command::Update { jobs: one(id), change },
+    ] {
+        let error = desk.ask(&user(2000), command.clone()).unwrap_err();
+        assert!(matches!(error, CommandError::NotYours { .. }), "{command:?}: {error}");
+        assert_eq!(error.class(), ErrorClass::Forbidden);
+    }
+    let mut submission = job(&user(1000), "exit 0");
+    submission.specs[0].owner.uid = 0;
+    assert!(matches!(desk.submit(&user(1000), submission), Err(CommandError::AdminOnly { .. })));
+    desk.ask(&root(), Command::Cancel { jobs: one(id) }).unwrap();
+    assert_eq!(desk.job(id).state, JobState::Cancelled);
+}
+
+#[test]
+fn what_is_for_admins_is_refused_to_users() {
+    let mut desk = Desk::new();
+    let id = desk.plain();
+    let change = |change: JobChange| Command::Update { jobs: one(id), change: Box::new(change) };
+    let default = JobChange::default;
+    for command in [
+        change(JobChange { nice: Some(-1), ..default() }),
+        change(JobChange { priority: Some(Some(7)), ..default() }),
+        Command::Suspend { jobs: one(id), suspend: true },
+        Command::DrainNodes { nodes: vec!["n1".into()], reason: "x".into() },
+        Command::ResumeNodes { nodes: vec!["n1".into()] },
+        Command::Configure(Box::default()),
+        Command::SetPartition { name: "main".into(), state: muster_model::PartitionState::Down },
+    ] {
+        let error = desk.ask(&user(1000), command.clone()).unwrap_err();
+        assert!(matches!(error, CommandError::AdminOnly { .. }), "{command:?}: {error}");
+    }
+    desk.ask(&user(1000), change(JobChange { nice: Some(5), ..default() })).unwrap();
+    desk.ask(&root(), change(JobChange { priority: Some(Some(7)), ..default() })).unwrap();
+    // What an admin set does not stand in the way of the owner's next change.
+    desk.ask(&user(1000), change(JobChange { name: Some("new".into()), ..default() })).unwrap();
+    assert_eq!((desk.job(id).spec.nice, desk.job(id).spec.priority), (5, Some(7)));
+}
+
+#[test]
+fn an_admins_hold_is_lifted_by_admins() {
+    let mut desk = Desk::new();
+    let id = desk.plain();
+    desk.ask(&root(), Command::Hold { jobs: one(id), as_user: false }).unwrap();
+    assert_eq!(desk.job(id).hold, Some(Hold::Admin));
+    let error = desk.ask(&user(1000), Command::Release { jobs: one(id) }).unwrap_err();
+    assert_eq!(error, CommandError::HeldByAdmin { job: JobId(id) });
+    desk.ask(&user(1000), Command::Hold { jobs: one(id), as_user: true }).unwrap();
+    assert_eq!(desk.job(id).hold, Some(Hold::Admin), "the owner's hold weakened the admin's");
+    desk.ask(&root(), Command::Release { jobs: one(id) }).unwrap();
+    assert_eq!(desk.job(id).hold, None);
+}
+
+/// Case S-19.
+#[test]
+fn unknown_jobs_cannot_be_depended_on_for_their_outcome() {
+    let mut desk = Desk::new();
+    for kind in [DependencyKind::AfterOk, DependencyKind::AfterNotOk, DependencyKind::AfterCorr] {
+        let error =
+            desk.try_with(|s| s.specs[0].dependency = Some(after(kind, 999_999))).unwrap_err();
+        assert!(matches!(error, CommandError::UnknownDependency { .. }), "{error}");
+    }
+    let dependency = Some(after(DependencyKind::AfterAny, 999_999));
+    let id = desk.try_with(|s| s.specs[0].dependency = dependency).unwrap();
+    assert!(desk.job(id).eligible.is_some());
+}
+
+/// Case S-23.
+#[test]
+fn circles_are_refused_at_update() {
+    let mut desk = Desk::new();
+    let first = desk.plain();
+    let ok = after(DependencyKind::AfterOk, first);
+    let second = desk.try_with(|s| s.specs[0].dependency = Some(ok)).unwrap();
+    let any = after(DependencyKind::AfterAny, second);
+    let third = desk.try_with(|s| s.specs[0].dependency = Some(any)).unwrap();
+    let circle = set_dependency(first, after(DependencyKind::AfterOk, third));
+    let error = desk.ask(&user(1000), circle).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("the dependency would run in a circle: {first} -> {third} -> {second} -> {first}")
+    );
+    let own = set_dependency(first, after(DependencyKind::AfterOk, first));
+    assert!(matches!(
+        desk.ask(&user(1000), own),
+        Err(CommandError::DependencyCircle { path }) if path == [JobId(first)]
+    ));
+    assert_eq!(desk.job(first).spec.dependency, None);
+    let fine = set_dependency(third, after(DependencyKind::AfterOk, first));
+    desk.ask(&user(1000), fine).unwrap();
+}
+
+#[test]
+fn a_long_chain_and_a_singleton_make_circles_too() {
+    let mut desk = Desk::new();
+    let singleton =
+        || DependencyTerm { kind: DependencyKind::Singleton, target: None, delay: Seconds(0) };
+    let first = desk.plain();
+    let mut last = desk
+        .try_with(|s| {
+            s.specs[0].dependency =
+                Some(Dependency { joiner: Joiner::All, terms: vec![singleton()] });
+        })
+        .unwrap();
+    for _ in 0..50 {
+        let ok = after(DependencyKind::AfterOk, last);
+        last = desk
+            .try_with(|s| {
+                s.specs[0].name = "chain".into();
+                s.specs[0].dependency = Some(ok);
+            })
+            .unwrap();
+    }
+    let circle = set_dependency(first, after(DependencyKind::AfterAny, last));
+    match desk.ask(&user(1000), circle) {
+        Err(CommandError::DependencyCircle { path }) => assert_eq!(path.len(), 52),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Case S-38.
+#[test]
+fn a_waiting_het_job_is_cancelled_as_a_whole() {
+    let mut desk = Desk::new();
+    let two = |s: &mut Submission| {
+        let second = s.specs[0].clone();
+        s.specs.push(second);
+    };
+    let leader = desk.try_with(two).unwrap();
+    let alone = Command::Cancel { jobs: vec![JobRef::Component(JobId(leader), 1)] };
+    let error = desk.ask(&user(1000), alone).unwrap_err();
+    assert!(matches!(error, CommandError::HetComponent { offset: 1, .. }), "{error}");
+    desk.ask(&user(1000), Command::Cancel { jobs: one(leader) }).unwrap();
+    for id in [leader, leader + 1] {
+        assert_eq!(desk.job(id).state, JobState::Cancelled);
+    }
+}
+
+#[test]
+fn a_het_job_ends_as_its_leader_does() {
+    let mut desk = Desk::new();
+    let leader = desk
+        .try_with(|s| {
+            let second = s.specs[0].clone();
+            s.specs.push(second);
+        })
+        .unwrap();
+    desk.start(&[leader, leader + 1]);
+    desk.end(leader, 0, EndCause::Exited);
+    assert_eq!(desk.job(leader).state, JobState::Completed);
+    let peer = desk.job(leader + 1);
+    assert_eq!(peer.stop.as_ref().map(|s| &s.cause), Some(&StopCause::HetPeer));
+    assert!(desk.orders.iter().any(|o| matches!(o.order, Order::Stop { .. })));
+    desk.end(leader + 1, 0, EndCause::Stopped);
+    assert_eq!(desk.job(leader + 1).state, JobState::Completed);
+}
+
+#[test]
+fn tasks_of_an_array_are_named_alone_or_together() {
+    let mut desk = Desk::new();
+    let array = desk
+        .try_with(|s| {
+            let indices = IndexRanges::from_ranges([(0, 3)]);
+            s.specs[0].array = Some(ArraySpec { indices, throttle: None });
+        })
+        .unwrap();
+    let some = vec!["1_[1-2]".parse::<JobRef>().unwrap()];
+    let reply = desk.ask(&user(1000), Command::Cancel { jobs: some.clone() }).unwrap();
+    assert_eq!(reply, Reply::Jobs { done: vec![JobId(2), JobId(3)], refused: Vec::new() });
+    let error = desk.ask(&user(1000), Command::Cancel { jobs: some }).unwrap_err();
+    assert!(matches!(error, CommandError::JobOver { .. }), "{error}");
+    let reply = desk.ask(&user(1000), Command::Cancel { jobs: one(array) }).unwrap();
+    assert_eq!(reply, Reply::Jobs { done: vec![JobId(1), JobId(4)], refused: Vec::new() });
+}
+
+#[test]
+fn one_wrong_job_does_not_spoil_the_others() {
+    let mut desk = Desk::new();
+    let mine = desk.plain();
+    let theirs = desk.submit(&user(2000), job(&user(2000), "exit 0")).unwrap();
+    let jobs = [mine, theirs, 77].map(|id| JobRef::Id(JobId(id))).to_vec();
+    match desk.ask(&user(1000), Command::Cancel { jobs }).unwrap() {
+        Reply::Jobs { done, refused } => {
+            assert_eq!(done, [JobId(mine)]);
+            let codes: Vec<_> = refused.iter().map(|(job, e)| (job.as_str(), e.code())).collect();
+            assert_eq!(codes, [("2", "E_DENIED"), ("77", "E_JOB_UNKNOWN")]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn of_a_running_job_the_limit_is_lowered_by_its_owner_and_raised_by_admins() {
+    let mut desk = Desk::new();
+    let id = desk.plain();
+    desk.start(&[id]);
+    let limit = |seconds| {
+        let change =
+            JobChange { time_limit: Some(TimeLimit::Of(Seconds(seconds))), ..JobChange::default() };
+        Command::Update { jobs: one(id), change: Box::new(change) }
+    };
+    desk.ask(&user(1000), limit(300)).unwrap();
+    assert!(
+        desk.orders.iter().any(|o| {
+            matches!(o.order, Order::Limit { limit: TimeLimit::Of(Seconds(300)), .. })
+        })
+    );
+    let error = desk.ask(&user(1000), limit(900)).unwrap_err();
+    assert!(matches!(error, CommandError::AdminOnly { .. }), "{error}");
+    desk.ask(&root(), limit(900)).unwrap();
+    assert_eq!(desk.job(id).time_limit, TimeLimit::Of(Seconds(900)));
+    let change = Box::new(JobChange { name: Some("x".into()), ..JobChange::default() });
+    let error = desk.ask(&root(), Command::Update { jobs: one(id), change }).unwrap_err();
+    assert!(matches!(error, CommandError::WrongState { .. }), "{error}");
+}
+
+#[test]
+fn every_end_of_an_attempt_has_its_row() {
+    let mut desk = Desk::new();
+    let requeued = desk.plain();
+    desk.start(&[requeued]);
+    desk.ask(&user(1000), Command::Requeue { jobs: one(requeued), hold: false }).unwrap();
+    desk.end(requeued, 0, EndCause::Stopped);
+    assert_eq!(desk.job(requeued).state, JobState::Pending);
+    desk.start(&[requeued]);
+    desk.end(requeued, 3, EndCause::Exited);
+    let cancelled = desk.plain();
+    desk.ask(&user(1000), Command::Cancel { jobs: one(cancelled) }).unwrap();
+    let reader = desk.writer.store().reader().unwrap();
+    let rows = reader.history(&HistoryQuery::default()).unwrap().rows;
+    let told: Vec<_> =
+        rows.iter().map(|r| (r.job.id.0, r.job.attempt, r.job.state, r.requeued)).collect();
+    assert_eq!(
+        told,
+        [
+            (requeued, 1, JobState::Cancelled, true),
+            (requeued, 2, JobState::Failed, false),
+            (cancelled, 0, JobState::Cancelled, false),
+        ]
+    );
+    assert!(rows[0].job.placement.is_some());
+}
+
+#[test]
+fn a_configuration_makes_events_of_what_differs_only() {
+    let mut desk = Desk::new();
+    let mut same = site(&nodes(2, 4));
+    same.licences = vec![Licence { name: "sim".to_owned(), total: 4 }];
+    let reply = desk.ask(&root(), Command::Configure(Box::new(same.clone()))).unwrap();
+    assert_eq!(reply, Reply::Changed { events: 0 });
+    same.partitions[0].priority = 5;
+    let reply = desk.ask(&root(), Command::Configure(Box::new(same.clone()))).unwrap();
+    assert_eq!(reply, Reply::Changed { events: 1 });
+    same.partitions[0].name = "other".to_owned();
+    let reply = desk.ask(&root(), Command::Configure(Box::new(same))).unwrap();
+    assert_eq!(reply, Reply::Changed { events: 2 });
+    assert_eq!(desk.state().partitions.keys().cloned().collect::<Vec<_>>(), ["other"]);
+}
+
+#[test]
+fn a_decision_made_before_a_change_is_stale() {
+    let mut desk = Desk::new();
+    let id = desk.plain();
+    let base = desk.state().clone();
+    desk.ask(&user(1000), Command::Hold { jobs: one(id), as_user: true }).unwrap();
+    let start = Start {
+        job: JobId(id),
+        attempt: 1,
+        placement: Arc::new(Placement { partition: "main".into(), ..Placement::default() }),
+        time_limit: TimeLimit::Unlimited,
+    };
+    let decisions = vec![Decision::Start(vec![start])];
+    let plan = Plan { now: desk.now, seq: base.seq, decisions, ..Plan::default() };
+    let mut open = desk.writer.begin(desk.now);
+    let outcome = desk.writer.decide(&mut open, &base, &plan).unwrap();
+    assert_eq!((outcome.applied, outcome.stale), (0, 1));
+    assert!(open.is_empty());
+}
