@@ -9,3 +9,4 @@ mod jobs;
 mod keep;
 mod kill;
 mod place;
+mod slurm;

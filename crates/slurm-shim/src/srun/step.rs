@@ -432,7 +432,9 @@ impl Step<'_> {
                 "slurmstepd-{node}: error: *** STEP {id} ON {node} CANCELLED AT {now}{why} ***"
             ));
         }
-        progress.worst.max(shell_code(status))
+        // What every task said itself counts; the step's own word is for those that said nothing.
+        let all_said = !progress.running.contains(&true);
+        if all_said { progress.worst } else { progress.worst.max(shell_code(status)) }
     }
 }
 
