@@ -285,7 +285,8 @@ fn place_among(
     if !ask.job_gpus.is_empty() {
         most = most.min(ask.job_gpus.iter().fold(0, |sum, g| sum.saturating_add(g.1)));
     }
-    let least = bounds.0.max(forced as u32);
+    // The fewest nodes that could reach each target; more never reach less.
+    let least = bounds.0.max(forced as u32).max(crate::select::fewest(candidates, &targets)?);
     let try_count = |count: u32| -> Option<Picks> {
         let chosen = if ask.request.contiguous {
             contiguous_run(world, candidates, count as usize, &targets)

@@ -306,6 +306,9 @@ impl<'a> Reasoner<'a> {
         let mut world = self.cache.world.clone();
         for leader in leaders {
             let Some(group) = group(self.state, leader) else { continue };
+            if self.split_peer(leader).is_some() {
+                continue;
+            }
             if self.starts.contains(&leader.id) {
                 reasons.extend(group.iter().map(|job| (job.id, Reason::NotPlannedYet)));
                 continue;

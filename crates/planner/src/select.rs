@@ -55,6 +55,22 @@ pub(crate) fn select<'a>(
     if targets.len() < 2 { None } else { search(&preferred, count, targets) }
 }
 
+/// How many candidates it takes at least, by each target alone; `None` where all are too few.
+pub(crate) fn fewest(candidates: &[Candidate], targets: &[Target]) -> Option<u32> {
+    let mut most = 0;
+    for (dimension, target) in targets.iter().enumerate() {
+        let mut amounts: Vec<u32> = candidates.iter().map(|c| c.amounts[dimension]).collect();
+        amounts.sort_unstable_by_key(|amount| std::cmp::Reverse(*amount));
+        let mut sum = 0u64;
+        let needed = amounts.iter().position(|amount| {
+            sum += u64::from(*amount);
+            sum >= *target
+        });
+        most = most.max(needed? as u32 + 1);
+    }
+    Some(most)
+}
+
 /// True where all of these together reach every target.
 pub(crate) fn reach(chosen: &[Candidate], targets: &[Target]) -> bool {
     targets

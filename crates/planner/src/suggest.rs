@@ -1,10 +1,14 @@
 //! Changes to a request that would start the job now, each tried by planning with it.
 
+use crate::ask::Ask;
 use crate::cache::Cache;
+use crate::free::Span;
+use crate::gang::{Cursor, place_with_cursor};
+use crate::queue::asks;
 use crate::round::{Budget, plan};
 use muster_model::{
     Decision, Event, EventKind, GpuScope, Job, JobId, JobSpec, JobUpdate, MemoryRequest, Mib,
-    NodeCount, Plan, Seconds, State, TimeLimit, Timestamp,
+    NodeCount, Plan, Seconds, State, TimeLimit, Timestamp, Work,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -146,6 +150,7 @@ pub(crate) fn suggestions(
     }
     let mut found = Vec::new();
     let mut tries = 0;
+    let order = cache.world.order_now(state.policy.nodes);
     for kind in candidates(cache, state, job, now, without) {
         // Each kind lists its changes from the smallest to the largest; the first that helps stands.
         for (change, spec) in kind {
@@ -153,7 +158,7 @@ pub(crate) fn suggestions(
                 break;
             }
             tries += 1;
-            if let Some(displaces) = helps(cache, state, job, now, spec, without) {
+            if let Some(displaces) = helps(cache, state, job, now, spec, &order, without) {
                 found.push(Suggestion { change, displaces });
                 break;
             }
@@ -179,12 +184,23 @@ fn helps(
     job: &Arc<Job>,
     now: Timestamp,
     spec: JobSpec,
+    order: &[usize],
     without: &Plan,
 ) -> Option<Vec<JobId>> {
     let mut fork = state.clone();
     let update = JobUpdate { spec: Some(Arc::new(spec)), ..JobUpdate::default() };
     let kind = EventKind::JobUpdated { job: job.id, update: Box::new(update) };
     fork.apply(&Event { at: now, kind }).ok()?;
+    // What does not even fit beside the running jobs need not be planned.
+    let fits = |ask: &Ask| {
+        let span = Span::of(now, now, ask.limit);
+        let (mut cursor, mut work) = (Cursor::default(), Work::default());
+        let world = &cache.world;
+        place_with_cursor(world, ask, span, order, &mut cursor, &mut work).is_some()
+    };
+    if !asks(&fork, fork.jobs.get(&job.id)?, now).iter().any(fits) {
+        return None;
+    }
     let with = started(&plan(cache, &fork, now, Budget::UNLIMITED).plan);
     let displaced = started(without).difference(&with).copied().collect();
     with.contains(&job.id).then_some(displaced)

@@ -48,7 +48,7 @@ fn starts(plan: &mut Plan) -> Vec<&mut Start> {
 }
 
 fn first(plan: &mut Plan) -> &mut Start {
-    starts(plan).into_iter().next().unwrap()
+    starts(plan).into_iter().next().expect("the plan starts something")
 }
 
 fn placement(plan: &mut Plan) -> &mut muster_model::Placement {
@@ -62,8 +62,8 @@ fn broken(lab: &Lab, plan: &Plan) -> BTreeSet<Rule> {
     found.iter().map(|v| v.rule).collect()
 }
 
-fn drain() -> Option<Drain> {
-    Some(Drain { reason: "x".to_owned(), by: "root".to_owned(), since: Timestamp::from_secs(0) })
+fn drain() -> Drain {
+    Drain { reason: "x".to_owned(), by: "root".to_owned(), since: Timestamp::from_secs(0) }
 }
 
 /// Breaks a plan for one gang of two nodes in the way named; says whether the rule is covered here.
@@ -90,10 +90,10 @@ fn break_gang(rule: Rule, lab: &mut Lab, plan: &mut Plan) -> bool {
             let reason = Reason::Deadline { at: Timestamp::from_secs(0) };
             plan.decisions = vec![Decision::Reject { job: JobId(1), reason }];
         }
-        Rule::Partition => placement(plan).partition = "shut".to_owned(),
+        Rule::Partition => "shut".clone_into(&mut placement(plan).partition),
         Rule::PartitionLimit => lab.set_up("partition main max-time=30"),
         Rule::NodeUnusable => {
-            lab.event(EventKind::NodeDrain { node: NodeId(0), drain: drain() });
+            lab.event(EventKind::NodeDrain { node: NodeId(0), drain: Some(drain()) });
         }
         Rule::NotInPartition => lab.set_up("partition main nodes=n[2-4]"),
         Rule::NodeCount => {
@@ -164,7 +164,7 @@ fn one_broken_thing_is_one_rule_broken() {
             }
             _ => {}
         }
-        assert_eq!(found, BTreeSet::from([rule]), "{:?}", rule);
+        assert_eq!(found, BTreeSet::from([rule]), "{rule:?}");
     }
     assert_eq!(covered, 24);
 }
