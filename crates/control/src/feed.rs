@@ -202,6 +202,6 @@ mod tests {
         let feed = Arc::new(Feed::starting_after(0));
         let mut reader = feed.subscribe(None);
         feed.close();
-        assert_eq!(reader.wait(9, Duration::from_secs(60)), Ok(None));
+        assert_eq!(reader.wait(9, Duration::from_mins(1)), Ok(None));
     }
 }

@@ -28,7 +28,7 @@ const REST_MAX: Duration = Duration::from_secs(1);
 /// An engine that could not be listed so often in a row takes its nodes down.
 const LISTINGS_FAILED_MAX: u32 = 3;
 /// The longest wait where nothing is due.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// The writer's thread.
 pub(crate) struct Loop {
@@ -162,7 +162,7 @@ impl Loop {
         let result = match message {
             Message::Observed(engine, seen) => self.writer.observe(open, &engine, seen),
             Message::Listed { engine, taken, result } => {
-                self.listed(open, engine, taken, result);
+                self.listed(open, &engine, taken, result);
                 Ok(())
             }
             Message::Planned(planned) => {
@@ -188,18 +188,18 @@ impl Loop {
     fn listed(
         &mut self,
         open: &mut Open,
-        engine: EngineName,
+        engine: &EngineName,
         taken: Timestamp,
         result: Result<Inventory, EngineError>,
     ) {
         match result {
             Ok(inventory) => {
-                self.progress.listings_failed.remove(&engine);
-                if let Err(error) = self.writer.inventory(open, &engine, taken, inventory) {
+                self.progress.listings_failed.remove(engine);
+                if let Err(error) = self.writer.inventory(open, engine, taken, inventory) {
                     self.fault(&error.to_string());
                 }
                 if self.progress.listed.insert(engine.clone()) {
-                    open.add_orders(self.writer.limits_on(&engine));
+                    open.add_orders(self.writer.limits_on(engine));
                 }
             }
             Err(error) => {
@@ -207,14 +207,14 @@ impl Loop {
                 *failed += 1;
                 if *failed == LISTINGS_FAILED_MAX {
                     let why = error.to_string();
-                    if let Err(error) = self.writer.lose_engine(open, &engine, &why) {
+                    if let Err(error) = self.writer.lose_engine(open, engine, &why) {
                         self.fault(&error.to_string());
                     }
                     (self.settings.alarm)(Alarm::EngineUnreachable { why });
                 }
             }
         }
-        if self.awaited.remove(&engine) {
+        if self.awaited.remove(engine) {
             self.progress.plan_wanted = true;
         }
     }
@@ -361,7 +361,8 @@ impl Loop {
         let now = Instant::now();
         let waiting = !self.writer.state().index.pending.is_empty();
         let long_ago = progress.planned_at.is_none_or(|at| now >= at + self.settings.replan);
-        if !progress.plan_wanted && !(waiting && long_ago) {
+        let wanted = progress.plan_wanted || (waiting && long_ago);
+        if !wanted {
             return;
         }
         if progress.rest_until.is_some_and(|at| now < at) {

@@ -1,4 +1,5 @@
 //! What commands mean and why they are refused, case by case.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
 mod support;
 

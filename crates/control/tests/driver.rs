@@ -1,4 +1,5 @@
 //! The loop with all its threads: a scripted engine, a memory store, the real clock.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
 mod support;
 

@@ -86,7 +86,7 @@ impl ScriptedEngine {
                 inner.advance(attempt, now);
             }
         }
-        self.deliver(inner);
+        Self::deliver(inner);
     }
 
     /// Ends an attempt in this way, whatever its script says. False where it does not run.
@@ -94,7 +94,7 @@ impl ScriptedEngine {
         let now = (self.clock)();
         let mut inner = self.lock();
         let ended = inner.end((job, attempt), status, cause, now, "");
-        self.deliver(inner);
+        Self::deliver(inner);
         ended
     }
 
@@ -118,7 +118,7 @@ impl ScriptedEngine {
         let mut inner = self.lock();
         inner.nodes = nodes;
         inner.seen.push_back(Observation::NodesChanged);
-        self.deliver(inner);
+        Self::deliver(inner);
     }
 
     /// What was seen and not told to anybody, oldest first: everything, while nobody watches.
@@ -151,11 +151,13 @@ impl ScriptedEngine {
     }
 
     /// Tells the watcher, where there is one, without holding the lock.
-    fn deliver(&self, mut inner: MutexGuard<'_, Inner>) {
+    fn deliver(mut inner: MutexGuard<'_, Inner>) {
         let Some(sink) = inner.sink.clone() else { return };
         let seen: Vec<Observation> = inner.seen.drain(..).collect();
         drop(inner);
-        seen.into_iter().for_each(|observation| sink(observation));
+        for observation in seen {
+            sink(observation);
+        }
     }
 
     fn unreachable(&self) -> EngineError {
@@ -337,14 +339,14 @@ impl Engine for ScriptedEngine {
                 inner.exited.remove(&(*job, *attempt));
             }
         }
-        self.deliver(inner);
+        Self::deliver(inner);
         Ok(())
     }
 
     fn watch(&self, sink: Sink) {
         let mut inner = self.lock();
         inner.sink = Some(sink);
-        self.deliver(inner);
+        Self::deliver(inner);
     }
 }
 

@@ -138,6 +138,7 @@ impl Author {
     }
 
     /// Closes the store and opens it again: it must have the same state.
+    #[must_use]
     pub fn reopen(self, subject: &dyn Subject) -> Self {
         let Self { store, state, .. } = self;
         drop(store);
@@ -199,7 +200,7 @@ pub fn batches_that_are_not_durable_survive_the_process(subject: &dyn Subject) {
         batch.durable = durable;
         author.store.append(&batch).expect("the batch is stored");
     }
-    author.reopen(subject);
+    let _same = author.reopen(subject);
 }
 
 /// Two snapshots are kept, and the events after the older one.
@@ -220,7 +221,7 @@ pub fn old_events_are_folded(subject: &dyn Subject) {
     assert_eq!(author.store.events_after(7, 2).expect("events are read").len(), 2);
     assert_eq!(author.snapshot().events_dropped, 4);
     author.write(vec![EventKind::Round]);
-    author.reopen(subject);
+    let _same = author.reopen(subject);
 }
 
 /// A snapshot of the same state twice is one.
@@ -229,7 +230,7 @@ pub fn the_same_snapshot_twice_is_one(subject: &dyn Subject) {
     author.site();
     author.snapshot();
     author.snapshot();
-    author.reopen(subject);
+    let _same = author.reopen(subject);
 }
 
 /// Blobs are there as long as a job may need them.

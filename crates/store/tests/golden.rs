@@ -2,6 +2,7 @@
 //!
 //! `MUSTER_WRITE_GOLDEN=1` writes the log of the present schema anew, for a new schema only: what
 //! was released is never rewritten.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
 use muster_model::placement::NodeShare;
 use muster_model::{

@@ -153,6 +153,7 @@ fn running(
     })
 }
 
+#[allow(clippy::option_option, reason = "the field's own form")]
 fn throttle(job: &Job, change: &JobChange) -> Result<Option<Option<u32>>, CommandError> {
     if change.array_throttle.is_some() && job.array.is_none() {
         return Err(bad("array throttle", format!("job {} is not a task of an array", job.id)));

@@ -178,7 +178,7 @@ pub fn meaning(
     command: Command,
 ) -> Result<Meaning, CommandError> {
     match command {
-        Command::Submit(submission) => submit::submit(state, at, principal, *submission),
+        Command::Submit(submission) => submit::submit(state, at, principal, &submission),
         Command::Cancel { jobs } => action::cancel(state, principal, &jobs),
         Command::Signal { jobs, signal, scope } => {
             action::signal(state, principal, &jobs, signal, scope)

@@ -20,9 +20,9 @@ pub(super) fn submit(
     state: &State,
     at: Timestamp,
     principal: &Principal,
-    submission: Submission,
+    submission: &Submission,
 ) -> Result<Meaning, CommandError> {
-    let mut specs = check_submission(state, at, principal, &submission)?;
+    let mut specs = check_submission(state, at, principal, submission)?;
     let bytes = serde_json::to_vec(&submission.payload)
         .map_err(|error| CommandError::Fault { why: error.to_string() })?;
     let blob = Blob::new(bytes);

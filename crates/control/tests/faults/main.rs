@@ -6,6 +6,7 @@
 //! cut. Then the faults stop, and all jobs must finish.
 //!
 //! `MUSTER_SIM_SEEDS=FROM-TO` runs other seeds; `MUSTER_TEST_LONG` runs more.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -197,7 +197,7 @@ impl World {
                 let second = spec.clone();
                 submission.specs.push(second);
             }
-            2 => spec.cwd = "/nonexistent/dir".to_owned(),
+            2 => "/nonexistent/dir".clone_into(&mut spec.cwd),
             3 => spec.begin = Some(self.clock.now().plus(Seconds(20))),
             4 => spec.hold = true,
             5 | 6 => {

@@ -90,9 +90,9 @@ fn take(
         .find(|n| n.is_usable() && free.get(&n.id).is_some_and(|f| f.len() >= count as usize))?;
     let spare = free.get_mut(&node.id)?;
     let cpus: Vec<u32> = spare.iter().copied().take(count as usize).collect();
-    cpus.iter().for_each(|cpu| {
+    for cpu in &cpus {
         spare.remove(cpu);
-    });
+    }
     Some((node.id, cpus.into_iter().collect()))
 }
 
