@@ -1,8 +1,8 @@
 //! One cgroup a job: what holds its processes together, limits them, and ends all of them.
 //!
-//! Three ways, found once at start: cgroup v2 with its controllers, cgroup v1 (the freezer holds
-//! the job; the other hierarchies are used only where a limit is wanted, because each costs a
-//! launch about 0.1 ms), or none, where process groups and a walk over `/proc` must do.
+//! Three ways, found once at start: cgroup v2 with its controllers, cgroup v1 (with the unified
+//! hierarchy beside it where there is one), or none, where process groups and a walk over `/proc`
+//! must do.
 
 use std::fs;
 use std::io;
@@ -159,12 +159,29 @@ impl Group {
         Self::Tree(processes::Tree::of_this_process())
     }
 
-    /// Puts the calling process into the group; for a child before it gives up its rights.
-    pub(crate) fn enter(&self) -> io::Result<()> {
+    /// The directory that a process can be born into, so that it need not be moved.
+    pub(crate) fn birthplace(&self) -> Option<&Path> {
         match self {
-            Self::V2(group) => group.enter(),
-            Self::V1(group) => group.enter(),
+            Self::V2(group) => Some(group.path()),
+            Self::V1(group) => group.birthplace(),
+            Self::Tree(_) => None,
+        }
+    }
+
+    /// Puts the calling process into the group; for a child before it gives up its rights.
+    pub(crate) fn enter(&self, born_here: bool) -> io::Result<()> {
+        match self {
+            Self::V2(group) => group.enter(born_here),
+            Self::V1(group) => group.enter(born_here),
             Self::Tree(_) => Ok(()),
+        }
+    }
+
+    /// Keeps all of its processes on their CPUs from now on, where entering did not.
+    pub(crate) fn bind_cpus(&self) -> io::Result<()> {
+        match self {
+            Self::V1(group) => group.bind_cpus(),
+            Self::V2(_) | Self::Tree(_) => Ok(()),
         }
     }
 

@@ -159,9 +159,14 @@ impl Shepherd {
             if !self.wait_readable(self.listener.as_raw_fd())? {
                 continue;
             }
-            let (stream, _) = self.listener.accept()?;
-            match self.serve_one(stream) {
-                Ok(true) => return Ok(()),
+            let (mut stream, _) = self.listener.accept()?;
+            match self.serve_one(&mut stream) {
+                Ok(true) => {
+                    // The connection ends with the process and not before: whoever waits for its
+                    // end may then start another shepherd.
+                    std::mem::forget(stream);
+                    return Ok(());
+                }
                 Ok(false) => {}
                 // A daemon that dies in the middle of a message is no reason to end.
                 Err(error) => log!("shepherd: connection given up: {error}"),
@@ -170,14 +175,14 @@ impl Shepherd {
     }
 
     /// Reads one daemon's orders to the end; returns whether it told us to retire.
-    fn serve_one(&mut self, mut stream: UnixStream) -> Result<bool, ShepherdError> {
+    fn serve_one(&mut self, stream: &mut UnixStream) -> Result<bool, ShepherdError> {
         let hello = Hello {
             protocol: PROTOCOL,
             pid: std::process::id() as i32,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             enforcement: self.shared.cgroups.enforcement().clone(),
         };
-        write_message(&mut stream, &hello)?;
+        write_message(stream, &hello)?;
         let mut inbox = Vec::new();
         let mut chunk = vec![0_u8; 64 << 10];
         let mut retire = false;
@@ -192,7 +197,7 @@ impl Shepherd {
             inbox.extend_from_slice(&chunk[..n]);
             while let Some(body) = take_message(&mut inbox)? {
                 match serde_json::from_slice::<ShepherdOrder>(&body) {
-                    Ok(ShepherdOrder::Launch(spec)) => self.launch(*spec, &stream),
+                    Ok(ShepherdOrder::Launch(spec)) => self.launch(*spec, stream),
                     Ok(ShepherdOrder::Retire) => retire = true,
                     Err(error) => log!("shepherd: order not understood: {error}"),
                 }

@@ -37,6 +37,9 @@ use steps::Steps;
 use terminal::Terminal;
 use wait::{Source, wait};
 
+/// How long after a start processes are moved into their cpuset.
+const BIND_AFTER_MS: u64 = 100;
+
 /// Runs a supervisor in the forked child of the shepherd; never returns.
 pub(crate) fn run(shared: &Shared, spec: LaunchSpec) -> ! {
     let key = spec.key();
@@ -73,6 +76,8 @@ pub(crate) struct Supervisor<'a> {
     body: Body,
     ending: Option<Ending>,
     timer: timer::Timer,
+    /// When processes started lately are bound to their CPUs for good, on the boot clock.
+    bind_at: Option<u64>,
     signalled: u32,
     usage: reap::Totals,
     clients: Vec<Client>,
@@ -133,6 +138,7 @@ impl<'a> Supervisor<'a> {
             body: Body::Held { until: Some(clock_ms + HOLD_CONNECT_S * 1_000) },
             ending: None,
             timer: timer::Timer::new(clock_ms, &spec.limits),
+            bind_at: None,
             signalled: 0,
             usage: reap::Totals::default(),
             clients: Vec::new(),
@@ -205,10 +211,19 @@ impl<'a> Supervisor<'a> {
             group: &self.group,
             streams,
             owns_terminal: slave.is_some(),
-            cpus: &[],
+            cpus: self.spec.nodes.first().map_or(&[], |n| n.cpu_ids.as_slice()),
         })?;
         self.terminal = terminal;
+        self.bind_soon();
         Ok(started)
+    }
+
+    /// Binds to CPUs by cpuset a little later: where that means moving processes it takes longer
+    /// than most short jobs run, and affinity holds them until then.
+    fn bind_soon(&mut self) {
+        if self.spec.nodes.iter().any(|n| !n.cpu_ids.is_empty()) {
+            self.bind_at.get_or_insert(boot_clock_ms() + BIND_AFTER_MS);
+        }
     }
 
     fn run_facts(&self) -> RunFacts<'_> {

@@ -14,6 +14,11 @@ fn many() -> u32 {
     if std::env::var_os("MUSTER_TEST_LONG").is_some() { 10_000 } else { 2_000 }
 }
 
+/// A word for command lines that no other run of the tests has.
+fn word(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
 /// No process has this word in its command line any more.
 fn assert_none_left(word: &str) {
     let left: Vec<String> = std::fs::read_dir("/proc")
@@ -52,21 +57,21 @@ fn check_both(test: impl Fn(&Site, &Daemon)) {
 
 #[test]
 fn the_time_limit_ends_a_job_that_ignores_term_and_daemonises() {
-    for (site, word) in [(Site::new(), "muster-limit-group"), (Site::plain(), "muster-limit-tree")]
+    for (site, word) in [(Site::new(), word("muster-limit-group")), (Site::plain(), word("muster-limit-tree"))]
     {
         let daemon = site.start();
         let launch =
-            with_job(stubborn(&site, 1, word), |job| job.time_limit = TimeLimit::Of(Seconds(1)));
+            with_job(stubborn(&site, 1, &word), |job| job.time_limit = TimeLimit::Of(Seconds(1)));
         let launch = muster_engine::Launch { kill_wait: Seconds(1), ..launch };
         let report = daemon.run(&launch);
         assert_eq!((report.cause, report.status.signal), (EndCause::TimeLimit, 9), "{report:?}");
-        assert_none_left(word);
+        assert_none_left(&word);
     }
 }
 
 #[test]
 fn what_a_finished_script_leaves_behind_ends_with_it() {
-    for (site, word) in [(Site::new(), "muster-left-group"), (Site::plain(), "muster-left-tree")] {
+    for (site, word) in [(Site::new(), word("muster-left-group")), (Site::plain(), word("muster-left-tree"))] {
         let daemon = site.start();
         let body = format!(
             "(setsid sh -c 'touch ready; while :; do sleep 1000; done' {word} &)\n\
@@ -74,7 +79,7 @@ fn what_a_finished_script_leaves_behind_ends_with_it() {
         );
         let report = daemon.run(&script(&site, 1, &body));
         assert_eq!((report.cause, report.status.code), (EndCause::Exited, 2));
-        assert_none_left(word);
+        assert_none_left(&word);
     }
 }
 
@@ -94,7 +99,7 @@ fn a_stop_asks_first_and_a_script_may_answer() {
 
 #[test]
 fn a_job_of_many_processes_ends_whole() {
-    for (site, word) in [(Site::new(), "muster-many-group"), (Site::plain(), "muster-many-tree")] {
+    for (site, word) in [(Site::new(), word("muster-many-group")), (Site::plain(), word("muster-many-tree"))] {
         let daemon = site.start();
         let body = format!(
             "exec python3 -c '\nimport os, time\nfor i in range({}):\n    if os.fork() == 0:\n        \
@@ -106,13 +111,13 @@ fn a_job_of_many_processes_ends_whole() {
         daemon.stop(1, 0);
         let report = daemon.exit(1);
         assert_eq!(report.cause, EndCause::Stopped);
-        assert_none_left(word);
+        assert_none_left(&word);
     }
 }
 
 #[test]
 fn a_fork_bomb_ends_whole() {
-    for (site, word) in [(Site::new(), "muster-bomb-group"), (Site::plain(), "muster-bomb-tree")] {
+    for (site, word) in [(Site::new(), word("muster-bomb-group")), (Site::plain(), word("muster-bomb-tree"))] {
         let daemon = site.start();
         // Each process replaces itself for ever, and up to four live at a time.
         let body = format!(
@@ -125,7 +130,7 @@ fn a_fork_bomb_ends_whole() {
         wait_for_file(&site, "ready");
         daemon.stop(1, 0);
         assert_eq!(daemon.exit(1).cause, EndCause::Stopped);
-        assert_none_left(word);
+        assert_none_left(&word);
     }
 }
 
@@ -296,7 +301,6 @@ fn a_full_state_disk_loses_no_exit() {
     let exited = daemon.engine.inventory().expect("inventory").exited;
     assert_eq!(exited.iter().filter(|(job, ..)| job.0 == 1).count(), 1);
     drop(daemon);
-    support::kill(site.shepherd_pid(), nix::sys::signal::Signal::SIGKILL);
     drop(disk);
 }
 

@@ -24,13 +24,13 @@ type Attempt = fn(&Path, &[Mount], &str) -> Option<Cgroups>;
 pub(super) fn detect(root: &Path, instance: &str) -> Cgroups {
     let mounts = read_mounts(root);
     let two = mounts.iter().find(|m| m.version_two);
-    let freezer = mounts.iter().find(|m| m.controllers.iter().any(|c| c == "freezer"));
+    let one = mounts.iter().any(|m| m.controllers.iter().any(|c| c == "freezer" || c == "memory"));
     let two_has_controllers = two.is_some_and(|m| {
         let listed = fs::read_to_string(m.path.join("cgroup.controllers")).unwrap_or_default();
         listed.split_ascii_whitespace().any(|c| c == "memory" || c == "pids")
     });
-    let order: [Attempt; 2] = match (two_has_controllers, freezer) {
-        (false, Some(_)) => [try_v1, try_v2],
+    let order: [Attempt; 2] = match (two_has_controllers, one) {
+        (false, true) => [try_v1, try_v2],
         _ => [try_v2, try_v1],
     };
     order
@@ -66,8 +66,20 @@ fn try_v1(_root: &Path, mounts: &[Mount], instance: &str) -> Option<Cgroups> {
         fs::create_dir_all(&directory).ok()?;
         may_write(&directory.join("cgroup.procs")).then_some(directory)
     };
+    let unified = mounts.iter().find(|m| m.version_two).and_then(|mount| {
+        let directory = mount.path.join(TOP).join(instance);
+        fs::create_dir_all(&directory).ok()?;
+        let can_kill = directory.join("cgroup.kill").exists();
+        (can_kill && may_write(&directory.join("cgroup.procs"))).then_some(directory)
+    });
+    let track = match unified {
+        Some(base) => {
+            v1::Track::Unified(v2::Root { base, cpuset: false, memory: false, pids: false })
+        }
+        None => v1::Track::Freezer(base("freezer")?),
+    };
     let root = v1::Root {
-        freezer: base("freezer")?,
+        track,
         cpuset: base("cpuset").filter(|d| prepare_cpuset(d)),
         memory: base("memory"),
         pids: base("pids"),

@@ -72,12 +72,10 @@ impl Tree {
         found.into_iter().collect()
     }
 
+    /// Whether none is left. A subreaper without children has no descendants; a walk over `/proc`
+    /// could miss what forks meanwhile. Ended children count until they are collected.
     pub(super) fn is_empty(&self) -> bool {
-        if self.root.is_some() && !has_children() {
-            // A subreaper without children has no descendants: nothing needs to be walked.
-            return true;
-        }
-        self.pids().is_empty()
+        if self.root.is_some() { !has_children() } else { self.pids().is_empty() }
     }
 
     pub(super) fn kill(&self) -> bool {

@@ -1,4 +1,8 @@
-//! cgroup v1: the freezer hierarchy holds the job, others limit it where a limit is wanted.
+//! cgroup v1: one hierarchy holds the job, others limit it where a limit is wanted.
+//!
+//! Moving a process between cgroups waits for the kernel's readers, about 13 ms when nothing else
+//! moves. So a job is born into the unified hierarchy where there is one beside v1, limits that
+//! nobody asked for are not set, and CPUs are bound by affinity first and by cpuset a little later.
 
 use std::fs;
 use std::io;
@@ -7,28 +11,52 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::{GroupLimits, collect_pids, cpu_list, kill_all, read_keyed, read_number, write};
+use super::{
+    GroupLimits, collect_pids, cpu_list, kill_all, read_keyed, read_number, read_pids, v2, write,
+};
 
 /// Our directory in each hierarchy that is there and may be written.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
-    pub(super) freezer: PathBuf,
+    pub(super) track: Track,
     pub(super) cpuset: Option<PathBuf>,
     pub(super) memory: Option<PathBuf>,
     pub(super) pids: Option<PathBuf>,
     pub(super) devices: Option<PathBuf>,
 }
 
+/// The hierarchy that holds jobs together.
+#[derive(Clone, Debug)]
+pub(super) enum Track {
+    /// The unified one beside v1: a process can be born into it, where moving one costs 13 ms.
+    Unified(v2::Root),
+    /// The freezer's.
+    Freezer(PathBuf),
+}
+
 /// One job's directories.
 #[derive(Debug)]
 pub(crate) struct Group {
-    freezer: PathBuf,
-    /// Shared by all jobs on the same CPUs: never removed with a job.
-    cpuset: Option<(PathBuf, String)>,
+    hold: Hold,
+    cpuset: Option<SharedCpus>,
     memory: Option<PathBuf>,
     pids: Option<PathBuf>,
     devices: Option<PathBuf>,
     is_step: bool,
+}
+
+/// What holds the job together.
+#[derive(Debug)]
+enum Hold {
+    Unified(v2::Group),
+    Freezer(PathBuf),
+}
+
+/// A cpuset shared by all jobs on the same CPUs; it is never removed with a job.
+#[derive(Clone, Debug)]
+struct SharedCpus {
+    directory: PathBuf,
+    list: String,
 }
 
 /// Device number of NVIDIA's GPUs (`Documentation/admin-guide/devices.txt`).
@@ -42,19 +70,18 @@ const FREEZE_PAUSE: Duration = Duration::from_millis(1);
 
 impl Root {
     pub(super) fn create(&self, name: &str, limits: &GroupLimits<'_>) -> io::Result<Group> {
-        let freezer = self.freezer.join(name);
-        make(&freezer)?;
-        let mut group = Group {
-            freezer,
-            cpuset: None,
-            memory: None,
-            pids: None,
-            devices: None,
-            is_step: false,
+        let hold = match &self.track {
+            Track::Unified(root) => Hold::Unified(root.create(name, &GroupLimits::default())?),
+            Track::Freezer(base) => {
+                make(&base.join(name))?;
+                Hold::Freezer(base.join(name))
+            }
         };
+        let mut group =
+            Group { hold, cpuset: None, memory: None, pids: None, devices: None, is_step: false };
         if let (Some(base), false) = (&self.cpuset, limits.cpu_ids.is_empty()) {
             let list = cpu_list(limits.cpu_ids);
-            group.cpuset = Some((base.join(format!("cpus-{list}")), list));
+            group.cpuset = Some(SharedCpus { directory: base.join(format!("cpus-{list}")), list });
         }
         if let (Some(base), Some(mib)) = (&self.memory, limits.memory_mib) {
             group.memory = Some(limit_memory(base.join(name), mib)?);
@@ -79,7 +106,11 @@ impl Root {
 
 impl Root {
     pub(super) fn directories(&self, name: &str) -> Vec<PathBuf> {
-        [Some(&self.freezer), self.memory.as_ref(), self.pids.as_ref(), self.devices.as_ref()]
+        let track = match &self.track {
+            Track::Unified(root) => &root.base,
+            Track::Freezer(base) => base,
+        };
+        [Some(track), self.memory.as_ref(), self.pids.as_ref(), self.devices.as_ref()]
             .into_iter()
             .flatten()
             .map(|base| base.join(name))
@@ -107,22 +138,37 @@ fn limit_memory(directory: PathBuf, mib: u64) -> io::Result<PathBuf> {
 }
 
 impl Group {
-    pub(super) fn enter(&self) -> io::Result<()> {
-        write(&self.freezer.join("cgroup.procs"), "0")?;
-        for directory in [&self.memory, &self.pids, &self.devices].into_iter().flatten() {
-            write(&directory.join("cgroup.procs"), "0")?;
-        }
-        match &self.cpuset {
-            Some((directory, list)) => enter_cpuset(directory, list),
-            None => Ok(()),
+    /// The directory that a process can be born into.
+    pub(super) fn birthplace(&self) -> Option<&Path> {
+        match &self.hold {
+            Hold::Unified(group) => Some(group.path()),
+            Hold::Freezer(_) => None,
         }
     }
 
+    /// Enters what the process was not born into. The cpuset follows later, see
+    /// [`Group::bind_cpus`].
+    pub(super) fn enter(&self, born_here: bool) -> io::Result<()> {
+        match &self.hold {
+            Hold::Unified(group) => group.enter(born_here)?,
+            Hold::Freezer(directory) => write(&directory.join("cgroup.procs"), "0")?,
+        }
+        for directory in [&self.memory, &self.pids, &self.devices].into_iter().flatten() {
+            write(&directory.join("cgroup.procs"), "0")?;
+        }
+        Ok(())
+    }
+
     pub(super) fn child(&self, name: &str) -> io::Result<Self> {
-        let freezer = self.freezer.join(name);
-        make(&freezer)?;
+        let hold = match &self.hold {
+            Hold::Unified(group) => Hold::Unified(group.child(name)?),
+            Hold::Freezer(directory) => {
+                make(&directory.join(name))?;
+                Hold::Freezer(directory.join(name))
+            }
+        };
         Ok(Self {
-            freezer,
+            hold,
             cpuset: self.cpuset.clone(),
             memory: self.memory.clone(),
             pids: self.pids.clone(),
@@ -131,42 +177,65 @@ impl Group {
         })
     }
 
+    /// Moves all processes into the cpuset of their CPUs; what they start stays there.
+    pub(super) fn bind_cpus(&self) -> io::Result<()> {
+        let Some(shared) = &self.cpuset else { return Ok(()) };
+        shared.make()?;
+        for _ in 0..BIND_ROUNDS {
+            let mut inside = Vec::new();
+            read_pids(&shared.directory, &mut inside);
+            inside.sort_unstable();
+            let outside: Vec<i32> =
+                self.pids().into_iter().filter(|pid| inside.binary_search(pid).is_err()).collect();
+            if outside.is_empty() {
+                return Ok(());
+            }
+            for pid in outside {
+                // One that is gone meanwhile needs no CPUs.
+                write(&shared.directory.join("cgroup.procs"), &pid.to_string()).ok();
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn pids(&self) -> Vec<i32> {
-        let mut pids = Vec::new();
-        collect_pids(&self.freezer, &mut pids);
-        pids
+        match &self.hold {
+            Hold::Unified(group) => group.pids(),
+            Hold::Freezer(directory) => {
+                let mut pids = Vec::new();
+                collect_pids(directory, &mut pids);
+                pids
+            }
+        }
     }
 
     /// Freezes, so that nothing forks meanwhile, kills all, and thaws, so that they can die.
     pub(super) fn kill(&self) -> bool {
+        let directory = match &self.hold {
+            Hold::Unified(group) => return group.kill(),
+            Hold::Freezer(directory) => directory,
+        };
         let mut pids = self.pids();
         if pids.is_empty() {
             return true;
         }
         // A failed freeze only means more rounds.
         self.freeze(true).ok();
-        self.wait_frozen();
+        wait_frozen(directory);
         pids.extend(self.pids());
         kill_all(&pids, Signal::SIGKILL);
         self.freeze(false).ok();
         false
     }
 
-    /// Waits until each process has come to stand, which takes it a moment of CPU; what forks
-    /// meanwhile would be missed.
-    fn wait_frozen(&self) {
-        let state = self.freezer.join("freezer.state");
-        for _ in 0..FREEZE_LOOKS_MAX {
-            if fs::read_to_string(&state).map_or(true, |text| text.trim() != "FREEZING") {
-                return;
-            }
-            std::thread::park_timeout(FREEZE_PAUSE);
-        }
-    }
-
     pub(super) fn freeze(&self, frozen: bool) -> io::Result<()> {
-        let state = if frozen { "FROZEN" } else { "THAWED" };
-        write(&self.freezer.join("freezer.state"), state)
+        match &self.hold {
+            Hold::Unified(group) => group.freeze(frozen),
+            Hold::Freezer(directory) => {
+                let state = if frozen { "FROZEN" } else { "THAWED" };
+                write(&directory.join("freezer.state"), state)
+            }
+        }
     }
 
     pub(super) fn memory_peak_kib(&self) -> Option<u64> {
@@ -179,30 +248,52 @@ impl Group {
     }
 
     pub(super) fn remove_if_empty(&self) -> bool {
-        match fs::remove_dir(&self.freezer) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return false,
-            _ => {}
-        }
-        if !self.is_step {
+        let empty = match &self.hold {
+            Hold::Unified(group) => group.remove_if_empty(),
+            Hold::Freezer(directory) => match fs::remove_dir(directory) {
+                Err(e) => e.kind() == io::ErrorKind::NotFound,
+                Ok(()) => true,
+            },
+        };
+        if empty && !self.is_step {
             for directory in [&self.memory, &self.pids, &self.devices].into_iter().flatten() {
                 // One that is still busy is swept when the daemon next starts.
                 fs::remove_dir(directory).ok();
             }
         }
-        true
+        empty
     }
 }
 
-/// Enters the directory shared by jobs on these CPUs, making it on its first use.
-fn enter_cpuset(directory: &Path, list: &str) -> io::Result<()> {
-    let procs = directory.join("cgroup.procs");
-    if write(&procs, "0").is_ok() {
-        return Ok(());
+/// Waits until each process has come to stand, which takes it a moment of CPU; what forks
+/// meanwhile would be missed.
+fn wait_frozen(directory: &Path) {
+    let state = directory.join("freezer.state");
+    for _ in 0..FREEZE_LOOKS_MAX {
+        if fs::read_to_string(&state).map_or(true, |text| text.trim() != "FREEZING") {
+            return;
+        }
+        std::thread::park_timeout(FREEZE_PAUSE);
     }
-    make(directory)?;
-    let parent = directory.parent().unwrap_or(directory);
-    let memory_nodes = fs::read_to_string(parent.join("cpuset.mems"))?;
-    write(&directory.join("cpuset.mems"), memory_nodes.trim())?;
-    write(&directory.join("cpuset.cpus"), list)?;
-    write(&procs, "0")
+}
+
+/// Rounds of moving processes into a cpuset: each finds only what was started during the one
+/// before.
+const BIND_ROUNDS: usize = 8;
+
+impl SharedCpus {
+    /// Makes it on its first use.
+    fn make(&self) -> io::Result<()> {
+        let has = |file: &str| {
+            fs::read_to_string(self.directory.join(file)).is_ok_and(|text| !text.trim().is_empty())
+        };
+        if has("cpuset.cpus") && has("cpuset.mems") {
+            return Ok(());
+        }
+        make(&self.directory)?;
+        let parent = self.directory.parent().unwrap_or(&self.directory);
+        let memory_nodes = fs::read_to_string(parent.join("cpuset.mems"))?;
+        write(&self.directory.join("cpuset.mems"), memory_nodes.trim())?;
+        write(&self.directory.join("cpuset.cpus"), &self.list)
+    }
 }

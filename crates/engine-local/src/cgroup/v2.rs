@@ -60,7 +60,14 @@ fn make(directory: &Path) -> io::Result<()> {
 }
 
 impl Group {
-    pub(super) fn enter(&self) -> io::Result<()> {
+    pub(super) fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn enter(&self, born_here: bool) -> io::Result<()> {
+        if born_here {
+            return Ok(());
+        }
         write(&self.directory.join("cgroup.procs"), "0")
     }
 

@@ -58,7 +58,7 @@ impl ShepherdLink {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         // One that is gone already is what we want. Its end of the connection closes when it is,
         // so that whoever starts next does not meet it on its way out.
-        write_message(&mut *stream, &ShepherdOrder::Retire).ok();
+        write_message(&mut stream, &ShepherdOrder::Retire).ok();
         stream.shutdown(std::net::Shutdown::Write).ok();
         stream.set_read_timeout(Some(SEND_WAIT)).ok();
         stream.read_to_end(&mut Vec::new()).ok();

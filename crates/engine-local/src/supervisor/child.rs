@@ -98,11 +98,11 @@ pub(crate) fn read_verdict(verdict: OwnedFd) -> Option<StartFailure> {
 /// Forks the child; what follows is its own matter.
 pub(crate) fn start(spec: &ChildSpec<'_>) -> io::Result<Started> {
     let (verdict, report) = pipe2(OFlag::O_CLOEXEC)?;
-    // SAFETY: this process has one thread, so the child may allocate and call anything.
-    match unsafe { fork() }? {
+    let (result, born_here) = fork_into(spec.group)?;
+    match result {
         ForkResult::Parent { child } => Ok(Started { pid: child, verdict }),
         ForkResult::Child => {
-            let failure = become_program(spec);
+            let failure = become_program(spec, born_here);
             let text = serde_json::to_vec(&failure).unwrap_or_default();
             std::fs::File::from(report).write_all(&text).ok();
             // SAFETY: ends the child at once, without the supervisor's own exit handling.
@@ -111,9 +111,41 @@ pub(crate) fn start(spec: &ChildSpec<'_>) -> io::Result<Started> {
     }
 }
 
+/// Forks into the group's cgroup where the kernel can (`CLONE_INTO_CGROUP`, Linux 5.7); says
+/// whether it did.
+fn fork_into(group: &Group) -> io::Result<(ForkResult, bool)> {
+    if let Some(path) = group.birthplace() {
+        let directory =
+            open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+        let arguments = libc::clone_args {
+            flags: CLONE_INTO_CGROUP,
+            exit_signal: libc::SIGCHLD as u64,
+            cgroup: directory.as_raw_fd() as u64,
+            // SAFETY: zero means "not used" for every other field.
+            ..unsafe { std::mem::zeroed() }
+        };
+        // SAFETY: without a stack and CLONE_VM it is a fork. This process has one thread, so the
+        // child may allocate and call anything.
+        let pid = unsafe {
+            libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<libc::clone_args>())
+        };
+        match pid {
+            0 => return Ok((ForkResult::Child, true)),
+            1.. => return Ok((ForkResult::Parent { child: Pid::from_raw(pid as i32) }, true)),
+            // An older kernel, or a filter that does not know the call.
+            _ => {}
+        }
+    }
+    // SAFETY: as above.
+    Ok((unsafe { fork() }?, false))
+}
+
+/// `CLONE_INTO_CGROUP` of `<linux/sched.h>`.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
 /// Turns this process into the program; returns only when that failed.
-fn become_program(spec: &ChildSpec<'_>) -> StartFailure {
-    match prepare(spec) {
+fn become_program(spec: &ChildSpec<'_>, born_here: bool) -> StartFailure {
+    match prepare(spec, born_here) {
         Ok(()) => {
             let mut environment = spec.environment.clone();
             environment.push(c_string(format!("SLURM_TASK_PID={}", std::process::id()).as_bytes()));
@@ -123,9 +155,9 @@ fn become_program(spec: &ChildSpec<'_>) -> StartFailure {
     }
 }
 
-fn prepare(spec: &ChildSpec<'_>) -> Result<(), StartFailure> {
+fn prepare(spec: &ChildSpec<'_>, born_here: bool) -> Result<(), StartFailure> {
     // The group is entered first: from here on nothing escapes it.
-    spec.group.enter().map_err(|e| StartFailure {
+    spec.group.enter(born_here).map_err(|e| StartFailure {
         code: 1,
         message: format!("cannot enter the job's cgroup: {e}"),
     })?;

@@ -34,7 +34,7 @@ impl Supervisor<'_> {
             Some(ending) => Some(ending.kill_at),
             None => [self.timer.next(), held].into_iter().flatten().min(),
         };
-        [own, self.steps.next_deadline()].into_iter().flatten().min()
+        [own, self.steps.next_deadline(), self.bind_at].into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -48,6 +48,12 @@ impl Supervisor<'_> {
                 self.group.kill();
             }
             return;
+        }
+        if self.bind_at.is_some_and(|at| at <= now) {
+            self.bind_at = None;
+            if let Err(error) = self.group.bind_cpus() {
+                log!("supervisor of job {}: cannot bind to CPUs: {error}", self.key);
+            }
         }
         while let Some(due) = self.timer.take_due(now) {
             match due {

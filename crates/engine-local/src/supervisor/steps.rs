@@ -403,6 +403,7 @@ impl Supervisor<'_> {
             }
             match self.start_task(at, task, fds) {
                 Ok(started) => {
+                    self.bind_soon();
                     let step = &mut self.steps.running[at];
                     let pid = started.pid.as_raw();
                     step.group.adopt(pid);
