@@ -53,8 +53,7 @@ impl Instance {
         let mut instance = Self { dir, state, binary: binary.to_path_buf(), words, daemon: None };
         instance.launch()?;
         let links = instance.links();
-        link_names(&instance.binary, &links)
-            .map_err(|error| format!("{}: {error}", links.display()))?;
+        sh::read(instance.muster().arg("slurm-links").arg(links))?;
         Ok(instance)
     }
 
@@ -236,15 +235,6 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Slurm's names, as links to the program.
-fn link_names(binary: &Path, folder: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    for name in ["sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "srun", "salloc"] {
-        std::os::unix::fs::symlink(binary, folder.join(name))?;
-    }
-    Ok(())
 }
 
 /// Short, for the path of a unix socket holds 107 bytes.

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use muster_api::{HistoryQuery, HistoryRow, JobRef, PAGE_MAX, QueueQuery};
 use muster_client::{Client, ClientError};
 use muster_model::{IndexRanges, JobState, Timestamp};
+use muster_slurm_syntax::state::SlurmState;
 use muster_slurm_syntax::{state, when};
 
 use crate::fail::{Failure, Outcome};
@@ -257,6 +258,10 @@ fn states(parsed: &Parsed) -> Result<Option<String>, Failure> {
             Failure::says(format!("sacct: fatal: unrecognized job state value '{word}'"))
         })?;
         words.push(wire_state(state));
+        if state == SlurmState::Running {
+            // Both are running for accounting: see `fields::accounted`.
+            words.extend([SlurmState::Configuring, SlurmState::Completing].map(wire_state));
+        }
     }
     Ok(Some(words.join(",")))
 }

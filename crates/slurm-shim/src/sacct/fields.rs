@@ -263,8 +263,17 @@ fn derived(row: &HistoryRow) -> ExitStatus {
     of_srun.map(|step| step.exit).max_by_key(|e| (e.code, e.signal)).unwrap_or_default()
 }
 
+/// A job's state as accounting has it: from its start to its end it runs. Slurm's accounting
+/// knows neither CONFIGURING nor COMPLETING, and clients (submitit) take them for an end.
+pub(super) fn accounted(state: JobState) -> SlurmState {
+    match state {
+        JobState::Starting | JobState::Completing => SlurmState::Running,
+        other => SlurmState::from(other),
+    }
+}
+
 fn state(line: &Line<'_>) -> String {
-    let job = SlurmState::from(line.row.state);
+    let job = accounted(line.row.state);
     let Some(step) = line.step else {
         return match (line.row.state, line.row.cancelled_by) {
             (JobState::Cancelled, Some(uid)) => format!("{} by {uid}", job.name()),

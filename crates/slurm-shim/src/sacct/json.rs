@@ -1,8 +1,8 @@
 //! `sacct --json`: the keys of Slurm's accounting interface, filled with what muster knows.
 
+use super::fields::accounted;
 use muster_api::HistoryRow;
 use muster_model::{ExitStatus, Timestamp};
-use muster_slurm_syntax::state::SlurmState;
 use serde_json::{Value, json};
 
 use crate::ident;
@@ -40,7 +40,7 @@ pub(super) fn job(row: &HistoryRow, cluster: &str, now: Timestamp) -> Value {
         "partition": row.partition,
         "qos": row.qos,
         "required": {"CPUs": row.cpus, "memory": row.memory_mib},
-        "state": {"current": SlurmState::from(row.state).name(), "reason": row.reason},
+        "state": {"current": accounted(row.state).name(), "reason": row.reason},
         "steps": steps,
         "time": {
             "elapsed": elapsed,

@@ -141,6 +141,13 @@ fn what_submitit_and_snakemake_read() {
 }
 
 #[test]
+fn a_job_runs_from_its_start_to_its_end() {
+    let rows = [JobState::Starting, JobState::Running, JobState::Completing]
+        .map(|state| row(6, "6", state));
+    assert_eq!(shown(&["-X", "-P", "-n", "-o", "state"], &rows), "RUNNING\nRUNNING\nRUNNING\n");
+}
+
+#[test]
 fn widths_may_be_asked_for() {
     assert_eq!(
         shown(&["-X", "-o", "jobid%20,jobname%-5,state%3"], &[row(6, "6", JobState::Pending)]),
