@@ -28,6 +28,16 @@ fn main() {
     single(&controller);
     array(&controller, 10_000);
     submissions(&controller, 16, 20_000);
+    drain(&controller);
+    one_by_one(&controller, "submission_while_none_wait");
+    drain(&controller);
+    // Something that never ends takes all CPUs: what comes now waits.
+    for _ in 0..cpus {
+        controller.handle().call(me(), job_of(None, 0, "sleep 1000")).expect("the job is taken");
+    }
+    submissions(&controller, 16, 100_000);
+    one_by_one(&controller, "submission_while_100000_wait");
+    println!("{{\"what\": \"memory\", \"rss_mib\": {}}}", resident_mib());
     let left = controller.handle();
     let counters = left.counters().all();
     println!("{{\"counters\": {counters:?}}}");
@@ -76,7 +86,33 @@ fn me() -> Principal {
     Principal { uid: 0, gid: 0, user: "root".to_owned(), admin: true }
 }
 
+/// Memory of this process.
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib =
+        line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|kib| kib.parse().ok());
+    kib.unwrap_or(0u64) / 1024
+}
+
+/// Times of single submissions, one after the other.
+fn one_by_one(controller: &Controller, what: &str) {
+    let mut times: Vec<u128> = (0..1000)
+        .map(|_| {
+            let began = Instant::now();
+            controller.handle().call(me(), job(None, 0)).expect("the job is taken");
+            began.elapsed().as_micros()
+        })
+        .collect();
+    times.sort_unstable();
+    println!("{{\"what\": \"{what}\", \"p50_us\": {}, \"p99_us\": {}}}", times[500], times[989]);
+}
+
 fn job(throttle: Option<u32>, tasks: u32) -> Command {
+    job_of(throttle, tasks, "true")
+}
+
+fn job_of(throttle: Option<u32>, tasks: u32, command: &str) -> Command {
     let spec = JobSpec {
         name: "bench".to_owned(),
         owner: Owner { uid: 0, gid: 0, user: "root".to_owned() },
@@ -87,7 +123,7 @@ fn job(throttle: Option<u32>, tasks: u32) -> Command {
     };
     let environment = (0..40).map(|i| (format!("VARIABLE_{i}"), "value ".repeat(8))).collect();
     let payload =
-        Payload { script: "#!/bin/sh\ntrue\n".to_owned(), environment, ..Payload::default() };
+        Payload { script: format!("#!/bin/sh\n{command}\n"), environment, ..Payload::default() };
     Command::Submit(Box::new(Submission { specs: vec![spec], payload }))
 }
 

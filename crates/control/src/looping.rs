@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Rounds that took at most so long are made within the turn, and stored with what led to them.
 const INLINE_MAX: Duration = Duration::from_millis(2);
+/// So many waiting jobs are few, whatever there were at the last round.
+const INLINE_JOBS: usize = 1000;
 /// The writer rests so long after the store refused, as far as nobody asks anything.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// A round that took long is followed by a rest as long, up to this.
@@ -57,8 +59,8 @@ pub(crate) struct Progress {
     plan_wanted: bool,
     rest_until: Option<Instant>,
     planned_at: Option<Instant>,
-    /// How long the last round took.
-    round_took: Duration,
+    /// How long the last round took, and how many jobs waited then.
+    last_round: Option<(Duration, usize)>,
     snapshotting: bool,
     store_failed: Option<Instant>,
     listings_failed: BTreeMap<EngineName, u32>,
@@ -222,7 +224,7 @@ impl Loop {
     /// Puts a round's decisions into the turn.
     fn planned(&mut self, open: &mut Open, base: State, made: Made, round: &mut Round) {
         let Made { plan, breaches, took } = made;
-        self.progress.round_took = took;
+        self.progress.last_round = Some((took, base.index.pending.len()));
         self.progress.rest_until = Some(Instant::now() + took.min(REST_MAX));
         let counters = &self.shared.counters;
         counters.rounds.one();
@@ -260,13 +262,13 @@ impl Loop {
     fn plan_inline(&mut self, open: &mut Open, round: &mut Round) {
         let progress = &self.progress;
         let wanted = progress.plan_wanted || open.worth_planning();
-        if !wanted
-            || progress.planning
-            || progress.store_failed.is_some()
-            || !self.awaited.is_empty()
-            || progress.round_took > INLINE_MAX
-            || open.state().index.pending.is_empty()
-        {
+        let waiting = open.state().index.pending.len();
+        // The last round says how long this one will take, unless much has come since.
+        let quick = progress.last_round.is_some_and(|(took, waited)| {
+            took <= INLINE_MAX && waiting <= waited.saturating_mul(2).max(INLINE_JOBS)
+        });
+        let free = !progress.planning && progress.store_failed.is_none() && self.awaited.is_empty();
+        if !wanted || !quick || !free || waiting == 0 {
             return;
         }
         let base = open.state().clone();
