@@ -1,6 +1,7 @@
 //! `muster explain-code`: the docs' page of an error, a warning or a reason.
 
 use muster_slurm_syntax::nearest::nearest;
+use std::fmt::Write as _;
 
 use crate::say::{Failure, Outcome, print};
 
@@ -17,7 +18,7 @@ pub(crate) fn run(code: &str) -> Outcome {
         None => {
             let mut message = format!("there is no code {code} [E_CODE_UNKNOWN]");
             if let Some(near) = nearest(code, PAGES.iter().map(|(name, _)| *name)) {
-                message.push_str(&format!("\nhint: did you mean {near}?"));
+                let _ = write!(message, "\nhint: did you mean {near}?");
             }
             Err(Failure::new(message))
         }

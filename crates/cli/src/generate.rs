@@ -26,11 +26,11 @@ pub(crate) fn whole(others: &Others<'_>) -> clap::Command {
 }
 
 /// Prints a shell's completions.
-pub(crate) fn completions(shell: clap_complete::Shell, others: &Others<'_>) -> Outcome {
+pub(crate) fn completions(shell: clap_complete::Shell, others: &Others<'_>) -> i32 {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut whole(others), "muster", &mut text);
     print(&String::from_utf8_lossy(&text));
-    Ok(0)
+    0
 }
 
 /// Writes `muster.1` and one page a command, or prints the first page.

@@ -3,6 +3,7 @@
 use muster_api::{JobView, QueueDetail};
 use muster_client::Client;
 use muster_model::{Seconds, Timestamp};
+use std::fmt::Write as _;
 
 use crate::act;
 use crate::args::One;
@@ -84,7 +85,7 @@ fn text(view: &JobView, now: Timestamp) -> String {
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut out = format!("{}\n", say::bold(&format!("job {}  {}", row.job, row.name)));
     for (name, value) in lines {
-        out.push_str(&format!("  {name:<width$}  {value}\n"));
+        let _ = writeln!(out, "  {name:<width$}  {value}");
     }
     out
 }
@@ -106,11 +107,11 @@ fn nodes(view: &JobView) -> String {
 fn share_line(share: &muster_api::ShareView) -> String {
     let mut text = format!("{}: {} tasks, CPUs {}", share.node, share.tasks, share.cpus);
     if share.memory_mib > 0 {
-        text.push_str(&format!(", {} MiB", share.memory_mib));
+        let _ = write!(text, ", {} MiB", share.memory_mib);
     }
     if !share.gpus.is_empty() {
         let numbers: muster_model::IndexRanges = share.gpus.iter().copied().collect();
-        text.push_str(&format!(", {} GPUs {numbers}", share.gpu_model));
+        let _ = write!(text, ", {} GPUs {numbers}", share.gpu_model);
     }
     text
 }

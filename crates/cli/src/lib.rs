@@ -38,18 +38,18 @@ pub struct Others<'a> {
 }
 
 /// Carries out a command; `args` begin with the program's name. Returns the exit code.
-pub fn run(args: &[OsString], others: Others<'_>) -> i32 {
+pub fn run(args: &[OsString], others: &Others<'_>) -> i32 {
     let words: Vec<&OsString> = args.iter().skip(1).collect();
     let asks_help = words.is_empty()
         || words.iter().all(|word| *word == "help" || *word == "--help" || *word == "-h");
     if asks_help {
-        let mut whole = generate::whole(&others);
+        let mut whole = generate::whole(others);
         // Nothing can be said where the terminal is gone.
         let _ = whole.print_help();
         return if words.is_empty() { 2 } else { 0 };
     }
     if words[0] == "help" {
-        return help(args, &others);
+        return help(args, others);
     }
     let line = match Line::try_parse_from(args) {
         Ok(line) => line,
@@ -58,7 +58,7 @@ pub fn run(args: &[OsString], others: Others<'_>) -> i32 {
             return error.exit_code();
         }
     };
-    match carry_out(line.command, &others) {
+    match carry_out(line.command, others) {
         Ok(code) => code,
         Err(Failure { code, text }) => {
             say::complain(&text);
@@ -104,7 +104,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::History(args) => history::run(&args),
         Command::Config(command) => config::run(command),
         Command::SlurmLinks { dir } => links::run(dir, others.slurm_names),
-        Command::Completions { shell } => generate::completions(shell, others),
+        Command::Completions { shell } => Ok(generate::completions(shell, others)),
         Command::Man { dir } => generate::man(dir, others),
         Command::ExplainCode { code } => explain::run(&code),
         Command::Version(json) => inspect::version(&json),

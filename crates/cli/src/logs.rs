@@ -110,7 +110,7 @@ impl Tail {
             Some(file) => file,
             None => self.file.insert(File::open(&self.path)?),
         };
-        let mut bytes = [0; 64 << 10];
+        let mut bytes = vec![0; 64 << 10];
         let mut copied = 0;
         loop {
             let count = file.read(&mut bytes)?;

@@ -4,6 +4,7 @@ use muster_api::{NodeState, NodeView};
 use muster_client::Client;
 use muster_slurm_syntax::hostlist;
 use serde_json::json;
+use std::fmt::Write as _;
 
 use crate::args::Node;
 use crate::say::{self, Failure, Outcome, note, print};
@@ -115,7 +116,7 @@ fn text(node: &NodeView) -> String {
     let mut out = format!("{}\n", say::bold(&format!("node {}", node.name)));
     let mut line = |name: &str, value: String| {
         if !value.is_empty() {
-            out.push_str(&format!("  {name:<11}  {value}\n"));
+            let _ = writeln!(out, "  {name:<11}  {value}");
         }
     };
     line("state", state(node));
@@ -137,10 +138,10 @@ fn text(node: &NodeView) -> String {
         let mut text = format!("{} {} {} MiB", device.index, device.model, device.memory_mib);
         if !device.jobs.is_empty() {
             let jobs: Vec<String> = device.jobs.iter().map(ToString::to_string).collect();
-            text.push_str(&format!(", held by job {}", jobs.join(", ")));
+            let _ = write!(text, ", held by job {}", jobs.join(", "));
         }
         if !device.unhealthy.is_empty() {
-            text.push_str(&format!(", not used: {}", device.unhealthy));
+            let _ = write!(text, ", not used: {}", device.unhealthy);
         }
         line("GPU", text);
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(words: &[String]) -> Outcome {
     }
     let client = Client::connect()?;
     if has(&line, Opt::Pty) {
-        with_terminal(client, &line, command)
+        with_terminal(&client, &line, command)
     } else {
         plain(client, &line, command)
     }
@@ -45,7 +45,7 @@ fn has(line: &CommandLine, wanted: Opt) -> bool {
 fn plain(client: Client, line: &CommandLine, command: Vec<String>) -> Outcome {
     let mut request = submit::request(Tool::Srun, JobKind::Batch, line)?;
     SCRIPT.clone_into(&mut request.script);
-    request.script_name = command[0].clone();
+    request.script_name.clone_from(&command[0]);
     request.args = command;
     let named = |long: &str, short: &str| {
         line.options.iter().any(|word| word.starts_with(long) || word.starts_with(short))
@@ -102,14 +102,14 @@ fn plain(client: Client, line: &CommandLine, command: Vec<String>) -> Outcome {
 }
 
 /// A job with a terminal of its own, and this terminal connected to it.
-fn with_terminal(client: Client, line: &CommandLine, command: Vec<String>) -> Outcome {
+fn with_terminal(client: &Client, line: &CommandLine, command: Vec<String>) -> Outcome {
     let mut request = submit::request(Tool::Srun, JobKind::Terminal, line)?;
-    request.script_name = command[0].clone();
+    request.script_name.clone_from(&command[0]);
     request.args = command;
     let answer = client.submit(&request).map_err(|error| submit::told(error, &[]))?;
     let job = JobRef::Job(JobId(answer.job_id));
-    await_start(&client, &job)?;
-    attach::connect(&client, &job)
+    await_start(client, &job)?;
+    attach::connect(client, &job)
 }
 
 /// Waits until the job runs or is over; says that it waits, and why.

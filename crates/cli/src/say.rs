@@ -1,5 +1,6 @@
 //! Output: data to standard output, talk to standard error, colour only for a terminal.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use jiff::tz::TimeZone;
@@ -49,10 +50,10 @@ pub(crate) fn complain(text: &str) {
     for (at, line) in text.lines().enumerate() {
         match line.strip_prefix("hint: ") {
             Some(hint) => {
-                anstream::eprintln!("{} {hint}", "hint:".style(Style::new().cyan().bold()))
+                anstream::eprintln!("{} {hint}", "hint:".style(Style::new().cyan().bold()));
             }
             None if at == 0 => {
-                anstream::eprintln!("{} {line}", "error:".style(Style::new().red().bold()))
+                anstream::eprintln!("{} {line}", "error:".style(Style::new().red().bold()));
             }
             None => anstream::eprintln!("{line}"),
         }
@@ -152,18 +153,15 @@ pub(crate) fn refusal(error: &ApiError, texts: &[(String, String)]) -> String {
     let red = Style::new().red().bold();
     let mut out = String::new();
     for problem in problems {
-        out.push_str(&format!(
-            "{} {}\n",
-            format!("error[{}]:", problem.code).style(red),
-            problem.message
-        ));
+        let _ =
+            writeln!(out, "{} {}", format!("error[{}]:", problem.code).style(red), problem.message);
         if let Some(place) = &problem.place {
-            out.push_str(&format!("  --> {place}\n"));
+            let _ = writeln!(out, "  --> {place}");
             out.push_str(&excerpt(place, texts));
         }
         if let Some(hint) = &problem.hint {
             let cyan = Style::new().cyan().bold();
-            out.push_str(&format!("{} {hint}\n", "hint:".style(cyan)));
+            let _ = writeln!(out, "{} {hint}", "hint:".style(cyan));
         }
     }
     out

@@ -1,6 +1,7 @@
 //! `muster why` and `muster when`: what holds a job back, who, until when, and what would help.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use muster_api::{QueueQuery, Suggestion, WhyView};
 use muster_client::Client;
@@ -8,7 +9,7 @@ use muster_model::Reason;
 
 use crate::act;
 use crate::args::One;
-use crate::say::{self, Failure, Outcome, print};
+use crate::say::{self, Outcome, print};
 
 /// Runs `muster why`.
 pub(crate) fn why(args: &One) -> Outcome {
@@ -18,7 +19,7 @@ pub(crate) fn why(args: &One) -> Outcome {
     if args.json {
         return say::json(&page);
     }
-    let holders = holders(&client, &page.jobs)?;
+    let holders = holders(&client, &page.jobs);
     let texts: Vec<String> = page.jobs.iter().map(|view| explained(view, &holders)).collect();
     print(&texts.join("\n"));
     Ok(0)
@@ -38,12 +39,12 @@ pub(crate) fn when(args: &One) -> Outcome {
 }
 
 /// The jobs that hold what others wait for, described.
-fn holders(client: &Client, views: &[WhyView]) -> Result<BTreeMap<u32, String>, Failure> {
+fn holders(client: &Client, views: &[WhyView]) -> BTreeMap<u32, String> {
     let mut ids: Vec<String> = Vec::new();
     for reason in views.iter().flat_map(|view| &view.reasons) {
         match &reason.data {
             Some(Reason::Resources { held_by, .. }) => {
-                ids.extend(held_by.iter().map(ToString::to_string))
+                ids.extend(held_by.iter().map(ToString::to_string));
             }
             Some(Reason::Priority { behind, .. }) => ids.push(behind.to_string()),
             Some(Reason::HetPeer { peer }) => ids.push(peer.to_string()),
@@ -51,7 +52,7 @@ fn holders(client: &Client, views: &[WhyView]) -> Result<BTreeMap<u32, String>, 
         }
     }
     if ids.is_empty() {
-        return Ok(BTreeMap::new());
+        return BTreeMap::new();
     }
     let query =
         QueueQuery { jobs: Some(ids.join(",")), expand: Some(true), ..QueueQuery::default() };
@@ -64,17 +65,17 @@ fn holders(client: &Client, views: &[WhyView]) -> Result<BTreeMap<u32, String>, 
         let gpus = if row.gpus > 0 { format!(", {} GPUs", row.gpus) } else { String::new() };
         (row.id, format!("job {} ({}, {}{gpus}): {end}", row.job, row.user, row.name))
     };
-    Ok(rows.into_iter().map(line).collect())
+    rows.into_iter().map(line).collect()
 }
 
 fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     let mut text = format!("{}\n", say::bold(&format!("job {} is {}", view.job, view.state)));
     if !view.message.is_empty() {
-        text.push_str(&format!("  {}\n", view.message));
+        let _ = writeln!(text, "  {}", view.message);
     }
     for (at, reason) in view.reasons.iter().enumerate() {
         let lead = if at == 0 { "because" } else { "also" };
-        text.push_str(&format!("  {lead}: {} [{}]\n", reason.text, reason.code));
+        let _ = writeln!(text, "  {lead}: {} [{}]", reason.text, reason.code);
         let held: Vec<u32> = match &reason.data {
             Some(Reason::Resources { held_by, .. }) => held_by.iter().map(|id| id.0).collect(),
             Some(Reason::Priority { behind, .. }) => vec![behind.0],
@@ -82,29 +83,26 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
             _ => Vec::new(),
         };
         for line in held.iter().filter_map(|id| holders.get(id)) {
-            text.push_str(&format!("    {line}\n"));
+            let _ = writeln!(text, "    {line}");
         }
         if let Some(
             Reason::BeginTime { at } | Reason::Requeued { until: at } | Reason::Deadline { at },
         ) = &reason.data
         {
-            text.push_str(&format!("    until {}\n", say::instant(*at)));
+            let _ = writeln!(text, "    until {}", say::instant(*at));
         }
     }
     if view.state == "pending" {
-        text.push_str(&format!("  start: {}\n", start(view)));
+        let _ = writeln!(text, "  start: {}", start(view));
     }
     if !view.suggestions.is_empty() {
         text.push_str("  what would start it now (each was tried):\n");
         for suggestion in &view.suggestions {
-            text.push_str(&format!("    {}\n", suggestion.text));
+            let _ = writeln!(text, "    {}", suggestion.text);
             if !suggestion.displaces.is_empty() {
-                text.push_str(&format!(
-                    "      later then: job {}\n",
-                    suggestion.displaces.join(", ")
-                ));
+                let _ = writeln!(text, "      later then: job {}", suggestion.displaces.join(", "));
             }
-            text.push_str(&format!("      {}\n", command(&view.job, suggestion)));
+            let _ = writeln!(text, "      {}", command(&view.job, suggestion));
         }
     }
     text

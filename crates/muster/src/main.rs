@@ -23,5 +23,5 @@ fn main() {
         daemon: muster_daemon::command(),
         slurm_names: muster_slurm_shim::NAMES,
     };
-    exit(muster_cli::run(&args, others));
+    exit(muster_cli::run(&args, &others));
 }

@@ -27,6 +27,7 @@ mod submit;
 
 use fail::{Failure, Outcome};
 use getopt::{Opt, Takes};
+use std::fmt::Write as _;
 
 /// The commands there are.
 pub const NAMES: &[&str] = &[
@@ -73,12 +74,14 @@ pub(crate) fn release() -> String {
 }
 
 /// The answer to `--version`: clients look for the number behind the word.
+#[expect(clippy::unnecessary_wraps, reason = "it ends a command, as every other end does")]
 pub(crate) fn version() -> Outcome {
     out::print(&format!("slurm-muster {}\n", release()));
     Ok(0)
 }
 
 /// The answer to `--help`: every option by name, and where the manual is.
+#[expect(clippy::unnecessary_wraps, reason = "it ends a command, as every other end does")]
 pub(crate) fn help(name: &str, table: &[Opt]) -> Outcome {
     let mut text = format!("Usage: {name} [OPTIONS...]\n\n");
     for option in table {
@@ -88,7 +91,7 @@ pub(crate) fn help(name: &str, table: &[Opt]) -> Outcome {
             Takes::MaybeValue => "[=VALUE]",
         };
         let short = option.short().map_or("    ".to_owned(), |c| format!("-{c}, "));
-        text.push_str(&format!("  {short}--{}{value}\n", option.long()));
+        let _ = writeln!(text, "  {short}--{}{value}", option.long());
     }
     text.push_str(
         "\nOptions mean what Slurm's manual says; docs/reference/slurm.md lists the rest.\n",

@@ -101,8 +101,7 @@ struct Style {
 
 /// Runs the command.
 pub(crate) fn run(args: &[String]) -> Outcome {
-    let parsed = getopt::parse("sacct", TABLE, args, Order::Mixed)
-        .map_err(|message| Failure::says(message))?;
+    let parsed = getopt::parse("sacct", TABLE, args, Order::Mixed).map_err(Failure::says)?;
     if parsed.has("version") {
         return crate::version();
     }
@@ -136,8 +135,8 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     }
     let cluster = client.ping().map(|ping| ping.cluster).unwrap_or_default();
     if parsed.has("json") {
-        let jobs = rows.iter().map(|row| json::job(row, &cluster, now)).collect();
-        out::print_json(&crate::squeue::json::envelope("jobs", jobs));
+        let jobs: Vec<_> = rows.iter().map(|row| json::job(row, &cluster, now)).collect();
+        out::print_json(&crate::squeue::json::envelope("jobs", &jobs));
         return Ok(0);
     }
     let steps = !parsed.has("allocations");

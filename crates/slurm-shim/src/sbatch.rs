@@ -32,7 +32,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         }
     } else {
         (request.script_name, request.script) = script(&line)?;
-        request.args = line.arguments.clone();
+        request.args.clone_from(&line.arguments);
     }
     request.test_only = line.client.test_only;
     let (cluster, options) = submit::without_cluster(&request.options);

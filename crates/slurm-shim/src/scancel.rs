@@ -73,7 +73,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let base = base(&parsed)?;
     let client = Client::connect().map_err(|error| Failure::client("scancel", &error))?;
     let targets = if parsed.has("interactive") {
-        confirmed(&client, targets, filter.as_ref())?
+        confirmed(&client, &targets, filter.as_ref())?
     } else {
         targets
     };
@@ -247,7 +247,7 @@ fn report(answer: &ActionResponse, quiet: bool) -> i32 {
 /// Asks about each job; what is not confirmed is left out.
 fn confirmed(
     client: &Client,
-    targets: Vec<Target>,
+    targets: &[Target],
     filter: Option<&JobFilter>,
 ) -> Result<Vec<Target>, Failure> {
     let mut query = QueueQuery::default();

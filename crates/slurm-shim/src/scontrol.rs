@@ -65,7 +65,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         Some("version") => crate::version(),
         Some("help") => crate::help("scontrol", TABLE),
         Some("show") => show::run(rest, style),
-        Some("ping") => ping(style),
+        Some("ping") => Ok(ping(style)),
         Some("update") => change::update(&connect()?, rest),
         Some("write") => write(&connect()?, rest),
         Some("wait_job") => wait_job(&connect()?, rest),
@@ -130,17 +130,17 @@ fn connect() -> Result<Client, Failure> {
     Client::connect().map_err(|error| Failure::client("scontrol", &error))
 }
 
-fn ping(style: Style) -> Outcome {
+fn ping(style: Style) -> i32 {
     let host = crate::submit::host();
     let up = Client::connect().and_then(|client| client.ping()).is_ok();
     let word = if up { "UP" } else { "DOWN" };
     if style.json {
         let ping = serde_json::json!({"hostname": host, "pinged": word, "mode": "primary"});
-        out::print_json(&crate::squeue::json::envelope("pings", vec![ping]));
+        out::print_json(&crate::squeue::json::envelope("pings", &[ping]));
     } else {
         out::print(&format!("Slurmctld(primary) at {host} is {word}\n"));
     }
-    Ok(i32::from(!up))
+    i32::from(!up)
 }
 
 /// `write batch_script ID [FILE]`.

@@ -88,8 +88,8 @@ fn once(parsed: &Parsed) -> Outcome {
     let partitions = client.partitions().map_err(failed)?;
     let nodes = wanted(parsed, nodes)?;
     if parsed.has("json") {
-        let nodes = nodes.iter().map(json_node).collect();
-        out::print_json(&crate::squeue::json::envelope("nodes", nodes));
+        let nodes: Vec<_> = nodes.iter().map(json_node).collect();
+        out::print_json(&crate::squeue::json::envelope("nodes", &nodes));
         return Ok(0);
     }
     let partitions: Vec<PartitionView> = match parsed.last("partition") {

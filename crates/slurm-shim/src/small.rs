@@ -2,6 +2,7 @@
 
 use muster_api::QueueQuery;
 use muster_client::Client;
+use std::fmt::Write as _;
 
 use crate::fail::{Failure, Outcome};
 use crate::getopt::{self, NO_SHORT, Opt, Order, flag, value};
@@ -50,13 +51,14 @@ pub(crate) fn sprio(args: &[String]) -> Outcome {
     }
     // As Slurm, held jobs are left out.
     for row in rows.iter().filter(|row| fields::priority(row) > 0) {
-        table.push_str(&format!(
-            "{:>15} {:<9} {:>10} {:>10}\n",
+        let _ = writeln!(
+            table,
+            "{:>15} {:<9} {:>10} {:>10}",
             row.id,
             row.partition,
             fields::priority(row),
             0
-        ));
+        );
     }
     if rows.is_empty() {
         out::print("Unable to find jobs matching user/id(s) specified\n");
@@ -101,24 +103,22 @@ pub(crate) fn sdiag(args: &[String]) -> Outcome {
         moment(clock::now()),
         moment(ping.started_ms)
     );
-    text.push_str(&format!(
-        "Jobs pending:   {}\nJobs running:   {}\n\n",
-        stats.pending, stats.active
-    ));
+    let _ = write!(text, "Jobs pending:   {}\nJobs running:   {}\n\n", stats.pending, stats.active);
     text.push_str("Main schedule statistics (microseconds):\n");
     let count = |name: &str| stats.counters.get(name).copied().unwrap_or(0);
     let (plans, spent_us) = (count("plans"), count("plan_us"));
-    text.push_str(&format!(
+    let _ = write!(
+        text,
         "\tTotal cycles: {plans}\n\tMean cycle:   {}\n\tLast queue length: {}\n\n",
         spent_us.checked_div(plans).unwrap_or(0),
         stats.pending
-    ));
+    );
     text.push_str("Counters of muster:\n");
     for (name, count) in &stats.counters {
-        text.push_str(&format!("\t{name}: {count}\n"));
+        let _ = writeln!(text, "\t{name}: {count}");
     }
     for alarm in &stats.alarms {
-        text.push_str(&format!("\talarm: {alarm}\n"));
+        let _ = writeln!(text, "\talarm: {alarm}");
     }
     out::print(&text);
     Ok(0)

@@ -159,8 +159,8 @@ fn once(parsed: &Parsed) -> Outcome {
     sort(&mut rows, &sort_keys(parsed), now);
     if parsed.has("json") {
         let cluster = client.ping().map(|ping| ping.cluster).unwrap_or_default();
-        let jobs = rows.iter().map(|row| json::job(row, &cluster)).collect();
-        out::print_json(&json::envelope("jobs", jobs));
+        let jobs: Vec<_> = rows.iter().map(|row| json::job(row, &cluster)).collect();
+        out::print_json(&json::envelope("jobs", &jobs));
         return Ok(0);
     }
     if parsed.has("long") && !parsed.has("noheader") {

@@ -6,6 +6,7 @@ use muster_model::JobKind;
 use muster_slurm_syntax::options::Command;
 use muster_slurm_syntax::problem::{Code, Diagnostic, Place};
 use muster_slurm_syntax::submission::{CommandLine, command_line};
+use std::fmt::Write as _;
 
 use crate::fail::{self, Failure, prefixed};
 use crate::out;
@@ -161,7 +162,7 @@ pub(crate) fn refused(name: &str, doing: &str, error: &ClientError) -> Failure {
         USAGE
     } else {
         let sentence = fail::slurm_sentence(refusal);
-        text.push_str(&format!("\n{doing}: {}", sentence.unwrap_or("the request is refused")));
+        let _ = write!(text, "\n{doing}: {}", sentence.unwrap_or("the request is refused"));
         1
     };
     Failure::error(name, &text).with_code(code)

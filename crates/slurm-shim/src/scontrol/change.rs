@@ -143,7 +143,7 @@ fn patch(pairs: &[(String, &str)]) -> Result<JobPatch, Failure> {
                     100
                 } else {
                     value.parse().map_err(|_| invalid("Nice"))?
-                })
+                });
             }
             "priority" => patch.priority = Some(value.parse().map_err(|_| invalid("Priority"))?),
             "comment" => patch.comment = text(),
@@ -152,10 +152,10 @@ fn patch(pairs: &[(String, &str)]) -> Result<JobPatch, Failure> {
             "deadline" => patch.deadline = text(),
             "numnodes" | "reqnodes" | "numnodes-nodes" => patch.nodes = text(),
             "numtasks" | "reqprocs" => {
-                patch.tasks = Some(value.parse().map_err(|_| invalid("NumTasks"))?)
+                patch.tasks = Some(value.parse().map_err(|_| invalid("NumTasks"))?);
             }
             "cpuspertask" => {
-                patch.cpus_per_task = Some(value.parse().map_err(|_| invalid("CPUsPerTask"))?)
+                patch.cpus_per_task = Some(value.parse().map_err(|_| invalid("CPUsPerTask"))?);
             }
             "minmemorynode" => patch.memory_per_node = text(),
             "minmemorycpu" => patch.memory_per_cpu = text(),
@@ -165,7 +165,7 @@ fn patch(pairs: &[(String, &str)]) -> Result<JobPatch, Failure> {
             "excnodelist" => patch.exclude = text(),
             "arraytaskthrottle" => {
                 patch.array_throttle =
-                    Some(value.parse().map_err(|_| invalid("ArrayTaskThrottle"))?)
+                    Some(value.parse().map_err(|_| invalid("ArrayTaskThrottle"))?);
             }
             "requeue" => patch.requeue = Some(*value != "0"),
             "licenses" => patch.licences = text(),

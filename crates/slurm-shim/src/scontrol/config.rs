@@ -1,6 +1,7 @@
 //! `scontrol show config`: the keys that clients look up, with what is true of muster.
 
 use muster_client::Client;
+use std::fmt::Write as _;
 
 use crate::fail::{Failure, Outcome};
 use crate::{clock, out};
@@ -41,9 +42,9 @@ pub(super) fn show(client: &Client) -> Outcome {
     ];
     let mut text = format!("Configuration data as of {}\n", clock::instant(clock::now()));
     for (key, value) in keys {
-        text.push_str(&format!("{key:<23} = {value}\n"));
+        let _ = writeln!(text, "{key:<23} = {value}");
     }
-    text.push_str(&format!("\nSlurmctld(primary) at {} is UP\n", crate::submit::host()));
+    let _ = write!(text, "\nSlurmctld(primary) at {} is UP\n", crate::submit::host());
     out::print(&text);
     Ok(0)
 }

@@ -4,6 +4,7 @@ use muster_api::{JobView, QueueDetail, QueueRow, ShareView};
 use muster_model::{JobState, Seconds, TimeLimit, Timestamp};
 use muster_slurm_syntax::duration::print_long;
 use muster_slurm_syntax::pattern;
+use std::fmt::Write as _;
 
 use super::Style;
 use crate::clock::{instant, instant_or};
@@ -43,21 +44,19 @@ impl Shown<'_> {
         let row = self.row;
         let mut text = format!("JobId={} ", row.id);
         if let Some(array) = &row.array {
-            text.push_str(&format!(
-                "ArrayJobId={} ArrayTaskId={} ",
-                array.id,
-                fields::array_tasks(row)
-            ));
+            let _ =
+                write!(text, "ArrayJobId={} ArrayTaskId={} ", array.id, fields::array_tasks(row));
             if let Some(throttle) = array.throttle {
-                text.push_str(&format!("ArrayTaskThrottle={throttle} "));
+                let _ = write!(text, "ArrayTaskThrottle={throttle} ");
             }
         }
         if let Some(het) = row.het {
             let set = format!("{}-{}", het.leader, het.leader + het.size.saturating_sub(1));
-            text.push_str(&format!(
+            let _ = write!(
+                text,
                 "HetJobId={} HetJobOffset={} HetJobIdSet={set} ",
                 het.leader, het.offset
-            ));
+            );
         }
         text + &format!("JobName={}", row.name)
     }
@@ -262,7 +261,7 @@ fn share(share: &ShareView) -> String {
     let indices: muster_model::IndexRanges = share.gpus.iter().copied().collect();
     let model =
         if share.gpu_model.is_empty() { String::new() } else { format!(":{}", share.gpu_model) };
-    text.push_str(&format!(" GRES=gpu{model}:{}(IDX:{indices})", share.gpus.len()));
+    let _ = write!(text, " GRES=gpu{model}:{}(IDX:{indices})", share.gpus.len());
     text
 }
 

@@ -5,6 +5,7 @@ use muster_client::Client;
 use muster_model::IndexRanges;
 use muster_slurm_syntax::hostlist;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use super::Style;
 use crate::clock::instant;
@@ -31,7 +32,7 @@ pub(super) fn show(client: &Client, name: Option<&str>, style: Style) -> Outcome
         shown.push(sinfo::json_node(node));
     }
     if style.json {
-        out::print_json(&crate::squeue::json::envelope("nodes", shown));
+        out::print_json(&crate::squeue::json::envelope("nodes", &shown));
     } else {
         out::print(&text);
     }
@@ -143,7 +144,7 @@ pub(crate) fn configured(node: &NodeView) -> String {
     let mut text =
         format!("cpu={},mem={},billing={}", node.cpus, mebibytes(node.memory_mib), node.cpus);
     if !node.devices.is_empty() {
-        text.push_str(&format!(",gres/gpu={}", node.devices.len()));
+        let _ = write!(text, ",gres/gpu={}", node.devices.len());
     }
     text
 }

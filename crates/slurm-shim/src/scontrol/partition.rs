@@ -4,6 +4,7 @@ use muster_api::PartitionView;
 use muster_client::Client;
 use muster_model::{Seconds, TimeLimit};
 use muster_slurm_syntax::duration::print_long;
+use std::fmt::Write as _;
 
 use super::Style;
 use crate::fail::{Failure, Outcome};
@@ -46,7 +47,7 @@ fn record(partition: &PartitionView, memory_mib: u64, style: Style) -> String {
         p.cpus
     );
     if p.gpus > 0 {
-        tres.push_str(&format!(",gres/gpu={}", p.gpus));
+        let _ = write!(tres, ",gres/gpu={}", p.gpus);
     }
     let lines = [
         format!("PartitionName={}", p.name),

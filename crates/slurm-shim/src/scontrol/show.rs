@@ -104,8 +104,9 @@ fn jobs(client: &Client, name: Option<&str>, style: Style) -> Outcome {
         .collect();
     if style.json {
         let cluster = client.ping().map(|ping| ping.cluster).unwrap_or_default();
-        let jobs = all.iter().map(|job| crate::squeue::json::job(job.row, &cluster)).collect();
-        out::print_json(&crate::squeue::json::envelope("jobs", jobs));
+        let jobs: Vec<_> =
+            all.iter().map(|job| crate::squeue::json::job(job.row, &cluster)).collect();
+        out::print_json(&crate::squeue::json::envelope("jobs", &jobs));
         return Ok(0);
     }
     if all.is_empty() {
@@ -124,7 +125,7 @@ fn hostnames(list: Option<&str>) -> Outcome {
     };
     let names = hostlist::expand(&list, HOSTS_MAX)
         .map_err(|_| Failure::says(format!("Invalid hostlist: {list}")))?;
-    out::print(&names.iter().map(|name| format!("{name}\n")).collect::<String>());
+    out::print(&(names.join("\n") + "\n"));
     Ok(0)
 }
 

@@ -8,7 +8,7 @@ use super::fields;
 use crate::ident;
 
 /// What Slurm puts around every JSON answer.
-pub(crate) fn envelope(key: &str, items: Vec<Value>) -> Value {
+pub(crate) fn envelope(key: &str, items: &[Value]) -> Value {
     let (major, minor, micro) = crate::VERSION;
     json!({
         "meta": {

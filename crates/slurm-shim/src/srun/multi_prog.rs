@@ -67,7 +67,7 @@ fn ranks_of(text: &str, tasks: u32) -> Result<Vec<u32>, String> {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         match (low.parse::<u32>(), high.parse::<u32>()) {
             (Ok(low), Ok(high)) if low <= high => {
-                ranks.extend(low..high.saturating_add(1).min(tasks))
+                ranks.extend(low..high.saturating_add(1).min(tasks));
             }
             _ => return Err(format!("\"{text}\" is not a list of task numbers")),
         }

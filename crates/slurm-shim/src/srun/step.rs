@@ -77,9 +77,8 @@ impl Step<'_> {
         .map_err(|error| format!("signals: {error}"))?;
         let wire = |error: WireError| error.to_string();
         connection.send(&Request::CreateStep(Box::new(self.spec.clone())), &[]).map_err(wire)?;
-        let mut progress = match self.created(connection, &mut signals)? {
-            Some(progress) => progress,
-            None => return Ok(128 + SIGINT),
+        let Some(mut progress) = self.created(connection, &mut signals)? else {
+            return Ok(128 + SIGINT);
         };
         let directory = PathBuf::from(&self.spec.cwd);
         let tasks = progress.places.len() as u32;
@@ -261,7 +260,7 @@ impl Step<'_> {
     ) -> Result<(), String> {
         let mut interrupted: Option<Instant> = None;
         loop {
-            self.take_events(connection, progress)?;
+            Self::take_events(connection, progress)?;
             if progress.ended.is_some() || progress.failures.are_due() {
                 for line in progress.failures.take() {
                     out::say(&format!("srun: error: {line}"));
@@ -315,14 +314,10 @@ impl Step<'_> {
         }
     }
 
-    fn take_events(
-        &self,
-        connection: &mut Connection,
-        progress: &mut Progress,
-    ) -> Result<(), String> {
+    fn take_events(connection: &mut Connection, progress: &mut Progress) -> Result<(), String> {
         loop {
             match next_event(connection) {
-                Ok(Some(event)) => self.on_event(event, progress),
+                Ok(Some(event)) => Self::on_event(event, progress),
                 Ok(None) => break,
                 Err(message) => {
                     if progress.ended.is_none() {
@@ -335,7 +330,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    fn on_event(&self, event: Event, progress: &mut Progress) {
+    fn on_event(event: Event, progress: &mut Progress) {
         match event {
             Event::TaskFailed { procid, code, message } => {
                 // Slurm's step daemon gives the system's error number as the exit code.
