@@ -1,6 +1,7 @@
 //! Backup of a running store, and restoring one.
 
 use super::lock::Lock;
+use super::private::keep_private;
 use super::{Access, FILE, connect, explain, read_state, schema};
 use crate::StoreError;
 use std::fs::{self, File};
@@ -18,6 +19,9 @@ pub fn backup(dir: &Path, to: &Path) -> Result<(), StoreError> {
     let path = dir.join(FILE);
     let connection = connect(&path, Access::Read)?;
     schema::check(&connection, &path)?;
+    // SQLite writes into an empty file as into none.
+    let io = |source| StoreError::Io { doing: "making", path: to.to_owned(), source };
+    keep_private(to).map_err(io)?;
     let copied = connection
         .execute("VACUUM INTO ?1", [to.to_string_lossy()])
         .map_err(|error| explain(to, "writing a backup", &error))
@@ -52,6 +56,7 @@ pub fn restore(from: &Path, dir: &Path) -> Result<(), StoreError> {
     read_state(from)?;
     let new = dir.join("muster.db.new");
     fs::copy(from, &new).map_err(io("copying the backup to", &new))?;
+    keep_private(&new).map_err(io("making", &new))?;
     sync(&new)?;
     fs::rename(&new, &path).map_err(io("naming the copy", &path))?;
     sync(dir)

@@ -7,6 +7,7 @@
 mod backup;
 mod history;
 mod lock;
+mod private;
 mod schema;
 mod snapshot;
 #[cfg(test)]
@@ -219,6 +220,10 @@ fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
         Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
     };
     let fail = |error| explain(path, "opening it", &error);
+    if let Access::Write = access {
+        // Where it cannot be made, SQLite says why.
+        drop(private::keep_private(path));
+    }
     let connection =
         Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(fail)?;
     connection.busy_timeout(BUSY).map_err(fail)?;

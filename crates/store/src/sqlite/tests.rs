@@ -328,3 +328,24 @@ fn a_bad_backup_is_not_restored() {
     assert!(!new.path().join(FILE).exists());
     assert!(restore(&dir.path().join("absent.db"), new.path()).is_err());
 }
+
+#[test]
+fn nobody_else_reads_the_store_or_a_backup() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let dir = tempfile::tempdir().unwrap();
+    // As an earlier release may have left it.
+    std::fs::write(dir.path().join(FILE), "").unwrap();
+    std::fs::set_permissions(dir.path().join(FILE), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let store = open(dir.path()).unwrap();
+    let copy = dir.path().join("copy");
+    backup(dir.path(), &copy).unwrap();
+    for name in [FILE, "muster.db-wal", "copy"] {
+        assert_eq!(mode(&dir.path().join(name)), 0o600, "{name}");
+    }
+    drop(store);
+    let other = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o644)).unwrap();
+    restore(&copy, other.path()).unwrap();
+    assert_eq!(mode(&other.path().join(FILE)), 0o600);
+}
