@@ -42,7 +42,9 @@ pub(crate) fn still_there(when: When, now: Timestamp, end: Timestamp, new: bool)
         When::Now => true,
         When::Empty => false,
         When::At(at) if new && end == Timestamp::NEVER => at <= end,
-        When::At(at) => end.max(Timestamp::from_millis(now.millis() + OVERDUE_MS)) > at,
+        When::At(at) => {
+            end.max(Timestamp::from_millis(now.millis().saturating_add(OVERDUE_MS))) > at
+        }
     }
 }
 
@@ -136,7 +138,7 @@ pub(crate) fn lies_on(job: &Job, partition: &Partition, rooms: &[&Room<'_>]) -> 
         }
         if total.is_none() && tasks_each(request).is_none() && request.tasks.is_none() {
             // Tasks follow the node's own GPUs.
-            let gpus: u32 = fixed_gpus(request, room.node, 1).values().sum();
+            let gpus: u32 = crate::total(fixed_gpus(request, room.node, 1).into_values());
             let t = request.tasks_per_gpu.unwrap_or(1).saturating_mul(gpus).max(1);
             if !fits(t, 0) {
                 return Some(false);
@@ -178,8 +180,8 @@ fn one_fits(request: &Request, partition: &Partition, room: &Room<'_>, t: u32, g
     let total = request.gpus.iter().find(|gpu| gpu.scope == GpuScope::Job && gpu.count > 0);
     let t = match request.tasks_per_gpu {
         Some(per_gpu) if tasks_each(request).is_none() && request.tasks.is_none() => {
-            let fixed: u32 = fixed_gpus(request, node, 1).values().sum();
-            per_gpu.saturating_mul(fixed + g).max(1)
+            let fixed: u32 = crate::total(fixed_gpus(request, node, 1).into_values());
+            per_gpu.saturating_mul(fixed.saturating_add(g)).max(1)
         }
         _ => t,
     };
@@ -191,9 +193,11 @@ fn one_fits(request: &Request, partition: &Partition, room: &Room<'_>, t: u32, g
     }
     let mut wanted = fixed_gpus(request, node, t);
     if let Some(total) = total {
-        *wanted.entry(total.model.as_ref().map(|m| m.to_ascii_lowercase())).or_default() += g;
+        let of_model = wanted.entry(total.model.as_ref().map(|m| m.to_ascii_lowercase()));
+        let of_model = of_model.or_default();
+        *of_model = of_model.saturating_add(g);
     }
-    let count: u32 = wanted.values().sum();
+    let count = crate::total(wanted.values().copied());
     let (cpus, memory) = required(request, partition, node, t, count);
     let big: Vec<&muster_model::Device> = room
         .devices

@@ -58,7 +58,8 @@ pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Ve
     check_job_gpus(request, &nodes, &mut say);
     let mut licences: BTreeMap<String, u32> = BTreeMap::new();
     for licence in &request.licences {
-        *licences.entry(licence.name.clone()).or_default() += licence.count;
+        let sum = licences.entry(licence.name.clone()).or_default();
+        *sum = sum.saturating_add(licence.count);
     }
     if licences != placement.licences {
         say(Rule::Licences, format!("asks for {licences:?}, gets {:?}", placement.licences));
@@ -229,6 +230,15 @@ fn check_tasks(
         if bounds.into_iter().flatten().any(|most| share.tasks > most) {
             say(Rule::Tasks, format!("has {} tasks on node {name}, too many", share.tasks));
         }
+        let by_gpus = request
+            .tasks_per_gpu
+            .filter(|n| *n > 0 && request.tasks.is_none() && request.tasks_per_node.is_none())
+            .filter(|_| request.gpus_in_total(1).is_some_and(|gpus| gpus > 0))
+            .map(|n| n.saturating_mul(share.devices.len() as u32));
+        if by_gpus.is_some_and(|n| n != share.tasks) {
+            let detail = format!("has {} tasks on node {name}, not as its GPUs say", share.tasks);
+            say(Rule::Tasks, detail);
+        }
         if request.tasks.is_none() && request.tasks_per_node.is_some_and(|n| n != share.tasks) {
             say(Rule::Tasks, format!("has {} tasks on node {name}, not as asked", share.tasks));
         }
@@ -249,7 +259,9 @@ pub(crate) fn fixed_gpus(
             GpuScope::Task => gpus.count.saturating_mul(tasks),
             GpuScope::Socket => gpus.count.saturating_mul(node.sockets()),
         };
-        *fixed.entry(gpus.model.as_ref().map(|m| m.to_ascii_lowercase())).or_default() += count;
+        let model = gpus.model.as_ref().map(|m| m.to_ascii_lowercase());
+        let sum = fixed.entry(model).or_default();
+        *sum = sum.saturating_add(count);
     }
     fixed
 }
@@ -370,15 +382,16 @@ fn check_job_gpus(
     let mut fixed_in_all = 0;
     for (node, share) in nodes {
         for (model, count) in fixed_gpus(request, node, share.tasks) {
-            *wanted.entry(model).or_default() += count;
-            fixed_in_all += count;
+            let sum = wanted.entry(model).or_default();
+            *sum = sum.saturating_add(count);
+            fixed_in_all = count.saturating_add(fixed_in_all);
         }
     }
     let totals: Vec<_> =
         request.gpus.iter().filter(|g| g.scope == GpuScope::Job && g.count > 0).collect();
     for gpus in &totals {
-        *wanted.entry(gpus.model.as_ref().map(|m| m.to_ascii_lowercase())).or_default() +=
-            gpus.count;
+        let sum = wanted.entry(gpus.model.as_ref().map(|m| m.to_ascii_lowercase())).or_default();
+        *sum = sum.saturating_add(gpus.count);
     }
     for (model, count) in &wanted {
         let Some(model) = model else { continue };
@@ -388,12 +401,12 @@ fn check_job_gpus(
         }
     }
     let all: u32 = nodes.iter().map(|(_, share)| share.devices.len() as u32).sum();
-    let expected: u32 = fixed_in_all + totals.iter().map(|g| g.count).sum::<u32>();
+    let expected = crate::total(totals.iter().map(|g| g.count).chain([fixed_in_all]));
     if all != expected {
         say(Rule::Gpus, format!("has {all} GPUs in total, needs {expected}"));
     }
     for (node, share) in nodes {
-        let fixed: u32 = fixed_gpus(request, node, share.tasks).values().sum();
+        let fixed = crate::total(fixed_gpus(request, node, share.tasks).into_values());
         if !totals.is_empty() && share.devices.len() as u32 <= fixed {
             say(Rule::Gpus, format!("has no GPU of its total on node {}", node.name));
         }

@@ -56,6 +56,11 @@ pub fn recount(state: &State) -> Vec<Violation> {
     found
 }
 
+/// The sum, or the largest number where it does not fit: users may ask for anything.
+fn total(counts: impl IntoIterator<Item = u32>) -> u32 {
+    counts.into_iter().fold(0, u32::saturating_add)
+}
+
 fn starts(plan: &Plan) -> Vec<&Start> {
     let starts = plan.decisions.iter().filter_map(|d| match d {
         Decision::Start(starts) => Some(starts),

@@ -79,7 +79,8 @@ fn licence_short(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise)
     let job = state.jobs.get(&promise.job)?;
     let mut wanted: BTreeMap<&String, u32> = BTreeMap::new();
     for licence in &job.spec.request.licences {
-        *wanted.entry(&licence.name).or_default() += licence.count;
+        let sum = wanted.entry(&licence.name).or_default();
+        *sum = sum.saturating_add(licence.count);
     }
     let when = When::At(promise.start);
     for (name, count) in wanted {
@@ -97,7 +98,7 @@ fn licence_short(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise)
             .iter()
             .filter(|n| still_there(when, plan.now, n.end, true))
             .filter_map(|n| n.placement.licences.get(name));
-        let taken: u32 = running.chain(starting).sum();
+        let taken = crate::total(running.chain(starting).copied());
         if taken.saturating_add(count) > total {
             return Some(name.clone());
         }

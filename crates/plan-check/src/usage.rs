@@ -102,7 +102,8 @@ fn check_node(node: &Node, uses: &[Use<'_>], found: &mut Vec<Violation>) {
     }
     let mut gres: BTreeMap<&String, u64> = BTreeMap::new();
     for (name, count) in uses.iter().flat_map(|u| &u.share.gres) {
-        *gres.entry(name).or_default() += count;
+        let sum = gres.entry(name).or_default();
+        *sum = sum.saturating_add(*count);
     }
     for (name, count) in gres {
         let total = node.gres.get(name).copied().unwrap_or(0);

@@ -102,11 +102,14 @@ fn licences_left(
 ) -> bool {
     let mut wanted: BTreeMap<&String, u32> = BTreeMap::new();
     for licence in &job.spec.request.licences {
-        *wanted.entry(&licence.name).or_default() += licence.count;
+        let sum = wanted.entry(&licence.name).or_default();
+        *sum = sum.saturating_add(licence.count);
     }
     let of = |name: &String, id: JobId| -> u32 {
         let request = state.jobs.get(&id).map(|j| &j.spec.request);
-        request.map_or(0, |r| r.licences.iter().filter(|l| l.name == *name).map(|l| l.count).sum())
+        request.map_or(0, |r| {
+            crate::total(r.licences.iter().filter(|l| l.name == *name).map(|l| l.count))
+        })
     };
     wanted.iter().all(|(name, count)| {
         let total = state.licences.get(*name).map_or(0, |l| l.total);
@@ -116,10 +119,11 @@ fn licences_left(
             .iter()
             .filter_map(|id| state.jobs.get(id)?.placement.as_ref()?.licences.get(*name))
             .sum();
-        let starting: u32 = new.iter().filter_map(|n| n.placement.licences.get(*name)).sum();
-        let promised: u32 = before.iter().map(|p| of(name, p.job)).sum();
+        let starting =
+            crate::total(new.iter().filter_map(|n| n.placement.licences.get(*name)).copied());
+        let promised = crate::total(before.iter().map(|p| of(name, p.job)));
         let reserve = if harmless { 0 } else { promised };
-        running + starting + count + reserve <= total
+        crate::total([running, starting, *count, reserve]) <= total
     })
 }
 

@@ -196,8 +196,9 @@ impl Ask {
     pub(crate) fn tasks_with(&self, tasks: u32, share: &[u32]) -> u32 {
         match self.tasks {
             Tasks::PerGpu(per_gpu) => {
-                let fixed: u32 = self.node_gpus.iter().map(|g| g.1).sum();
-                per_gpu.saturating_mul(fixed + share.iter().sum::<u32>()).max(1)
+                let fixed = self.node_gpus.iter().map(|g| g.1);
+                let gpus = fixed.chain(share.iter().copied()).fold(0, u32::saturating_add);
+                per_gpu.saturating_mul(gpus).max(1)
             }
             Tasks::Total(_) => tasks,
             Tasks::Each(each) => each,

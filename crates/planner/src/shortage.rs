@@ -23,7 +23,7 @@ fn least_on(ask: &Ask, view: &NodeView, whole: bool) -> Least {
         (false, _) => (1, ask.least_gpus()),
     };
     let need = ask.need(view, tasks, &share);
-    let gpus = need.gpus.iter().map(|g| g.1).sum();
+    let gpus = need.gpus.iter().map(|g| g.1).fold(0, u32::saturating_add);
     Least { cpus: need.cpus, memory: need.memory, gpus }
 }
 
