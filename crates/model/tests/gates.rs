@@ -28,13 +28,13 @@ fn term(kind: DependencyKind, job: JobId, delay: u64) -> DependencyTerm {
     DependencyTerm { kind, target, delay: Seconds::minutes(delay) }
 }
 
-fn on(kind: DependencyKind, job: JobId) -> Option<Dependency> {
-    Some(Dependency { joiner: Joiner::All, terms: vec![term(kind, job, 0)] })
+fn on(kind: DependencyKind, job: JobId) -> Dependency {
+    Dependency { joiner: Joiner::All, terms: vec![term(kind, job, 0)] }
 }
 
-fn singleton() -> Option<Dependency> {
+fn singleton() -> Dependency {
     let term = DependencyTerm { kind: DependencyKind::Singleton, target: None, delay: Seconds(0) };
-    Some(Dependency { joiner: Joiner::All, terms: vec![term] })
+    Dependency { joiner: Joiner::All, terms: vec![term] }
 }
 
 impl Cluster {
@@ -46,7 +46,7 @@ impl Cluster {
     }
 
     fn event(&mut self, kind: EventKind) {
-        self.state.apply(&Event { at: at(self.minute), kind }).unwrap();
+        self.state.apply(&Event { at: at(self.minute), kind }).expect("the event fits");
     }
 
     fn submit(&mut self, spec: JobSpec) -> JobId {
@@ -60,7 +60,8 @@ impl Cluster {
         self.submit(JobSpec { name, ..JobSpec::default() })
     }
 
-    fn after(&mut self, dependency: Option<Dependency>) -> JobId {
+    fn after(&mut self, dependency: Dependency) -> JobId {
+        let dependency = Some(dependency);
         let name = format!("job{}", self.state.last_job.0 + 1);
         self.submit(JobSpec { name, dependency, ..JobSpec::default() })
     }
@@ -136,8 +137,8 @@ fn one_failed_term_decides_under_all_and_one_met_term_under_any() {
         term(DependencyKind::AfterOk, bad, 0),
         term(DependencyKind::AfterAny, runs, 0),
     ];
-    let all = c.after(Some(Dependency { joiner: Joiner::All, terms: terms.clone() }));
-    let any = c.after(Some(Dependency { joiner: Joiner::Any, terms }));
+    let all = c.after(Dependency { joiner: Joiner::All, terms: terms.clone() });
+    let any = c.after(Dependency { joiner: Joiner::Any, terms });
     assert!(c.is_hopeless(all) && !c.is_free(all));
     assert!(c.is_free(any) && !c.is_hopeless(any));
 }
@@ -147,7 +148,7 @@ fn under_any_all_terms_must_fail_before_it_is_hopeless() {
     let mut c = Cluster::new();
     let (a, b) = (c.plain(), c.plain());
     let terms = vec![term(DependencyKind::AfterOk, a, 0), term(DependencyKind::AfterOk, b, 0)];
-    let any = c.after(Some(Dependency { joiner: Joiner::Any, terms }));
+    let any = c.after(Dependency { joiner: Joiner::Any, terms });
     c.run_and_exit(a, 1);
     assert!(!c.is_hopeless(any) && !c.is_free(any));
     c.run_and_exit(b, 1);
@@ -186,7 +187,7 @@ fn a_start_is_what_runs_and_a_delay_counts_from_there() {
     let mut c = Cluster::new();
     let target = c.plain();
     let terms = vec![term(DependencyKind::After, target, 5)];
-    let job = c.after(Some(Dependency { joiner: Joiner::All, terms }));
+    let job = c.after(Dependency { joiner: Joiner::All, terms });
     c.place(target);
     assert_eq!(c.state.jobs[&job].eligible, None, "placed is not begun");
     c.minute = 10;
@@ -223,7 +224,7 @@ fn a_settled_gate_outlives_its_target() {
     let (target, other) = (c.plain(), c.plain());
     let terms =
         vec![term(DependencyKind::AfterOk, target, 0), term(DependencyKind::AfterOk, other, 0)];
-    let job = c.after(Some(Dependency { joiner: Joiner::All, terms }));
+    let job = c.after(Dependency { joiner: Joiner::All, terms });
     c.run_and_exit(target, 0);
     c.event(EventKind::JobsForgotten { jobs: vec![target] });
     assert!(!c.is_free(job));
@@ -243,7 +244,7 @@ fn a_whole_array_is_met_after_its_last_task_and_fails_with_its_first() {
     let target = Some(DependencyTarget::Tasks(array, IndexRanges::from_ranges([(1, 1)])));
     let kind = DependencyKind::AfterOk;
     let terms = vec![DependencyTerm { kind, target, delay: Seconds(0) }];
-    let one = c.after(Some(Dependency { joiner: Joiner::All, terms }));
+    let one = c.after(Dependency { joiner: Joiner::All, terms });
     c.run_and_exit(task(0), 0);
     assert!(![ok, any, not_ok, one].iter().any(|j| c.is_free(*j) || c.is_hopeless(*j)));
     c.run_and_exit(task(1), 1);
@@ -269,7 +270,7 @@ fn a_task_waits_for_its_partner_and_without_one_for_all() {
     c.run(parent);
     c.run_and_exit(JobId(parent.0 + 1), 0);
     c.run_and_exit(JobId(parent.0 + 2), 1);
-    let child = c.array(4, on(DependencyKind::AfterCorr, parent));
+    let child = c.array(4, Some(on(DependencyKind::AfterCorr, parent)));
     let task = |n: u32| JobId(child.0 + n);
     assert!(c.is_free(task(1)));
     assert!(!c.is_free(task(0)) && !c.is_hopeless(task(0)));
@@ -286,7 +287,7 @@ fn a_singleton_goes_by_user_and_name_and_order() {
         c.submit(JobSpec {
             name: name.to_owned(),
             owner: Owner { uid: user, ..Owner::default() },
-            dependency: singleton(),
+            dependency: Some(singleton()),
             ..JobSpec::default()
         })
     };
@@ -369,7 +370,7 @@ fn a_changed_dependency_takes_the_place_of_the_old_one() {
     let (a, b) = (c.plain(), c.plain());
     let job = c.after(on(DependencyKind::AfterOk, a));
     let mut spec = c.state.jobs[&job].spec.as_ref().clone();
-    spec.dependency = on(DependencyKind::AfterOk, b);
+    spec.dependency = Some(on(DependencyKind::AfterOk, b));
     let update = JobUpdate { spec: Some(Arc::new(spec.clone())), ..JobUpdate::default() };
     c.event(EventKind::JobUpdated { job, update: Box::new(update) });
     c.run_and_exit(a, 1);
