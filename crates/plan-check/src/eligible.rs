@@ -81,12 +81,7 @@ pub(crate) fn not_eligible(state: &State, now: Timestamp, job: &Job) -> Option<S
         return Some("its begin time has not come".to_owned());
     }
     let met = |gate: &muster_model::Gate| match (gate.kind, gate.status) {
-        (DependencyKind::Singleton, _) => !state.jobs.values().any(|other| {
-            other.id < job.id
-                && !other.state.is_over()
-                && other.spec.name == job.spec.name
-                && other.spec.owner.uid == job.spec.owner.uid
-        }),
+        (DependencyKind::Singleton, _) => !blocked_by_namesake(state, job),
         (_, GateStatus::Met(at)) => at <= now,
         _ => false,
     };
@@ -96,6 +91,17 @@ pub(crate) fn not_eligible(state: &State, now: Timestamp, job: &Job) -> Option<S
             Joiner::Any => job.gates.iter().any(met),
         };
     (!open).then(|| "its dependency is not met".to_owned())
+}
+
+/// True where an earlier unfinished job has the same user and name.
+fn blocked_by_namesake(state: &State, job: &Job) -> bool {
+    let namesakes = state.index.unfinished.get(&(job.spec.owner.uid, job.spec.name.clone()));
+    namesakes
+        .into_iter()
+        .flatten()
+        .take_while(|id| **id < job.id)
+        .filter_map(|id| state.jobs.get(id))
+        .any(|other| !other.state.is_over())
 }
 
 fn bad_limit(now: Timestamp, job: &Job, given: TimeLimit) -> Option<String> {

@@ -5,6 +5,7 @@ use muster_model::{
     CpuSet, Exclusive, Job, JobId, Node, NodeId, NodeShare, Placement, Start, State,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Someone on a node.
 struct Use<'a> {
@@ -37,7 +38,8 @@ pub(crate) fn check_starts(state: &State, starts: &[&Start], found: &mut Vec<Vio
         return;
     }
     let new = starts.iter().map(|s| (s.job, s.placement.as_ref(), true));
-    check_licences(state, new.chain(holders(state)), found);
+    let active = state.index.active.iter().filter_map(|id| state.jobs.get(id));
+    check_licences(state, new.chain(holders(active)), found);
 }
 
 /// All nodes and licences, from zero.
@@ -61,7 +63,7 @@ pub(crate) fn recount(state: &State, found: &mut Vec<Violation>) {
             }
         }
     }
-    check_licences(state, holders(state), found);
+    check_licences(state, holders(state.jobs.values()), found);
 }
 
 fn running(job: &Job) -> impl Iterator<Item = Use<'_>> {
@@ -69,11 +71,10 @@ fn running(job: &Job) -> impl Iterator<Item = Use<'_>> {
     shares.filter(|_| job.state.holds_resources()).map(move |share| Use { job, share, new: false })
 }
 
-fn holders(state: &State) -> impl Iterator<Item = (JobId, &Placement, bool)> {
-    state
-        .jobs
-        .values()
-        .filter(|j| j.state.holds_resources())
+fn holders<'a>(
+    jobs: impl Iterator<Item = &'a Arc<Job>>,
+) -> impl Iterator<Item = (JobId, &'a Placement, bool)> {
+    jobs.filter(|j| j.state.holds_resources())
         .filter_map(|j| j.placement.as_ref().map(|p| (j.id, p.as_ref(), false)))
 }
 
