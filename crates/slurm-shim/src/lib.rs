@@ -23,6 +23,7 @@ mod sinfo;
 mod small;
 mod squeue;
 mod srun;
+mod sshare;
 mod submit;
 
 use fail::{Failure, Outcome};
@@ -53,7 +54,7 @@ pub fn run(name: &str, args: &[String]) -> i32 {
         "sprio" => small::sprio(args),
         "squeue" => squeue::run(args),
         "srun" => srun::run(args),
-        "sshare" => sacctmgr::sshare(args),
+        "sshare" => sshare::run(args),
         _ => Err(Failure::says(format!("{name}: error: not a Slurm command that muster has"))),
     };
     match outcome {

@@ -1,7 +1,7 @@
 //! A step from its creation to its end, over the connection to the job's supervisor.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -18,10 +18,8 @@ use signal_hook::consts::{
 use super::multi_prog;
 use super::options::{Options, Target};
 use super::report::{Failures, shell_code};
-use super::streams::{
-    Broadcast, Descriptors, Job, Opener, Own, Pump, Stream, Who, own_input, write_own,
-};
-use super::terminal::{self, Raw};
+use super::streams::{Broadcast, Descriptors, Job, Opener, Pump, Stream, Who, own_input};
+use super::terminal::{self, Terminal};
 use crate::clock;
 use crate::out;
 use crate::signals::Signals;
@@ -56,15 +54,6 @@ struct Progress {
     ended: Option<(ExitStatus, EndCause)>,
 }
 
-/// Data to and from a terminal made for task 0.
-struct Terminal {
-    master: File,
-    input: File,
-    input_open: bool,
-    output_open: bool,
-    _raw: Raw,
-}
-
 impl Step<'_> {
     /// Runs it; returns the exit code, the highest of all tasks.
     ///
@@ -88,16 +77,7 @@ impl Step<'_> {
         self.launch(connection, &progress, &mut opener, &mut broadcast, &mut pty)?;
         let mut pumps = std::mem::take(&mut opener.pumps);
         drop(opener);
-        let mut terminal = match pty {
-            Some(master) => Some(Terminal {
-                master,
-                input: own_input()?.into(),
-                input_open: true,
-                output_open: true,
-                _raw: Raw::enter(),
-            }),
-            None => None,
-        };
+        let mut terminal = pty.map(Terminal::beside).transpose()?;
         self.follow(
             connection,
             &mut signals,
@@ -446,34 +426,6 @@ impl Progress {
         self.worst = self.worst.max(shell_code(status));
         let node = self.node_of(task).to_owned();
         self.failures.note(&node, task, status);
-    }
-}
-
-impl Terminal {
-    /// Task's data to the caller; false at the end.
-    fn show(&mut self) -> bool {
-        let mut bytes = [0; 16 << 10];
-        match self.master.read(&mut bytes) {
-            Ok(count) if count > 0 => {
-                write_own(Own::Output, &bytes[..count]);
-                true
-            }
-            // The other side closed it (EIO); the step's end follows.
-            _ => false,
-        }
-    }
-
-    /// The caller's keys to the task.
-    fn type_in(&mut self) {
-        let mut bytes = [0; 4096];
-        let count = self.input.read(&mut bytes).unwrap_or(0);
-        if count == 0 {
-            self.input_open = false;
-            // End of file, as the terminal's user would type it.
-            let _ = self.master.write_all(&[4]);
-        } else {
-            let _ = self.master.write_all(&bytes[..count]);
-        }
     }
 }
 
