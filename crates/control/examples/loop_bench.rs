@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 fn main() {
     let mut args = std::env::args().skip(1);
+    if std::env::var_os("MUSTER_BENCH_LOAD").is_some() {
+        return memory(&PathBuf::from(args.next().unwrap_or_default()));
+    }
     let dir = args.next().map_or_else(std::env::temp_dir, PathBuf::from).join("muster-loop-bench");
     let cpus = args.next().and_then(|c| c.parse().ok()).unwrap_or(2);
     // Left from an earlier run, perhaps.
@@ -52,7 +55,43 @@ fn main() {
         loaded.state.jobs.len(),
         began.elapsed().as_millis()
     );
-    drop(std::fs::remove_dir_all(&dir));
+    if std::env::var_os("MUSTER_BENCH_KEEP").is_none() {
+        drop(std::fs::remove_dir_all(&dir));
+    }
+}
+
+/// What a state takes that a bench left behind (`MUSTER_BENCH_KEEP`), step by step.
+fn memory(dir: &std::path::Path) {
+    let store = SqliteStore::open(dir).expect("the store opens");
+    let say = |what: &str| println!("{{\"what\": \"{what}\", \"rss_mib\": {}}}", resident_mib());
+    say("opened");
+    let state = muster_store::Store::load(&store).expect("the store loads").state;
+    println!(
+        "{{\"jobs\": {}, \"waiting\": {}, \"job_bytes\": {}, \"spec_bytes\": {}}}",
+        state.jobs.len(),
+        state.index.pending.len(),
+        size_of::<muster_model::Job>(),
+        size_of::<JobSpec>()
+    );
+    say("loaded");
+    let mut planner = StandardPlanner::default();
+    let began = Instant::now();
+    let plan = muster_control::Planning::plan(&mut planner, &state, SystemClock.now());
+    println!("{{\"what\": \"cold_round\", \"ms\": {}}}", began.elapsed().as_millis());
+    say("planned");
+    drop(plan);
+    let began = Instant::now();
+    let mut snapshotter = muster_store::Store::snapshotter(&store).expect("a snapshotter opens");
+    let mut next = state.clone();
+    let round = muster_model::Event { at: state.now, kind: muster_model::EventKind::Round };
+    next.apply(&round).expect("a round fits");
+    let report = snapshotter.snapshot(&next).expect("a snapshot is written");
+    println!(
+        "{{\"what\": \"snapshot\", \"ms\": {}, \"bytes\": {}}}",
+        began.elapsed().as_millis(),
+        report.bytes
+    );
+    say("snapshot_written");
 }
 
 fn start(dir: &std::path::Path, cpus: u32) -> Controller {

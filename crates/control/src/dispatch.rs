@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause before an order is tried again.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Dispatchers that are woken at once.
+const WORDS_MAX: usize = 16;
 /// Bytes of payloads kept for the next launches.
 const PAYLOADS_MAX: usize = 32 << 20;
 
@@ -48,6 +50,7 @@ impl Queue {
         if orders.is_empty() {
             return;
         }
+        let count = orders.len();
         let mut waiting = self.lock();
         for order in orders {
             let key = order.key();
@@ -58,7 +61,10 @@ impl Queue {
             }
         }
         drop(waiting);
-        self.changed.notify_all();
+        // One word for each order; more than there are dispatchers is no harm.
+        for _ in 0..count.min(WORDS_MAX) {
+            self.changed.notify_one();
+        }
     }
 
     pub(crate) fn close(&self) {
@@ -90,8 +96,13 @@ impl Queue {
     }
 
     fn done(&self, job: JobId) {
-        self.lock().busy.remove(&job);
-        self.changed.notify_all();
+        let mut waiting = self.lock();
+        waiting.busy.remove(&job);
+        let more = !waiting.ready.is_empty();
+        drop(waiting);
+        if more {
+            self.changed.notify_one();
+        }
     }
 
     fn again(&self, order: Outgoing, tries: u32) {
@@ -105,7 +116,7 @@ impl Queue {
             waiting.later.insert((Instant::now() + pause, key));
         }
         drop(waiting);
-        self.changed.notify_all();
+        self.changed.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {

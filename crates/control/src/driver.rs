@@ -153,9 +153,10 @@ impl Controller {
             drop(other.join());
         }
         result.unwrap_or_else(|_| {
-            Err(StoreError::Damaged {
-                what: "the writer".to_owned(),
-                why: "its thread ended in a panic".to_owned(),
+            Err(StoreError::Io {
+                doing: "waiting for the end of thread",
+                path: "writer".into(),
+                source: std::io::Error::other("it ended in a panic: please report this"),
             })
         })
     }

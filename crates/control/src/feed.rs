@@ -85,6 +85,10 @@ impl Feed {
         }
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     pub(crate) fn on_change(&self, wake: Waker) {
         self.lock().wakers.push(wake);
     }

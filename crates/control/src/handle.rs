@@ -120,6 +120,11 @@ impl Handle {
         self.shared.feed.subscribe(Some(seq))
     }
 
+    /// True once the loop has ended, as asked or by a fault. Those who follow changes are woken.
+    pub fn is_over(&self) -> bool {
+        self.shared.feed.is_closed()
+    }
+
     /// Calls `wake` with the newest event's number after each commit, on the writer's thread: it
     /// must not wait. For async readers, which then call [`Subscription::try_next`].
     pub fn on_change(&self, wake: impl Fn(u64) + Send + Sync + 'static) {

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Rounds that took at most so long are made within the turn, and stored with what led to them.
-const INLINE_MAX: Duration = Duration::from_millis(2);
+const INLINE_MAX: Duration = Duration::from_micros(500);
 /// So many waiting jobs are few, whatever there were at the last round.
 const INLINE_JOBS: usize = 1000;
 /// The writer rests so long after the store refused, as far as nobody asks anything.
@@ -72,6 +72,7 @@ type Answers = Vec<(ReplyTo, Result<Reply, CommandError>)>;
 
 impl Loop {
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
+        let _ending = Ending(Arc::clone(&self.shared), Arc::clone(&self.queue));
         let mut woken = None;
         while !self.progress.stopped {
             self.turn(woken.take());
@@ -411,6 +412,17 @@ impl Loop {
             }
         }
         self.final_snapshotter.snapshot(self.writer.state()).map(drop)
+    }
+}
+
+/// However the writer ends, also by a fault: nobody goes on waiting for it.
+struct Ending(Arc<Shared>, Arc<Queue>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.stopping.store(true, Ordering::Release);
+        self.1.close();
+        self.0.feed.close();
     }
 }
 

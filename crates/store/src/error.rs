@@ -47,8 +47,10 @@ pub enum StoreError {
         #[source]
         source: ApplyError,
     },
-    /// A batch's numbers do not follow the log's last.
-    #[error("a batch began with event {got} where {expected} comes next")]
+    /// The numbers of events do not follow each other: in the log, or between it and a new batch.
+    #[error(
+        "event {expected} is missing: {got} is there in its place\nhint: keep a copy of the state directory, then restore the last backup with `muster restore`; nothing was changed"
+    )]
     Gap {
         /// What came.
         got: u64,

@@ -124,10 +124,7 @@ impl Store for SqliteStore {
         let mut events = 0;
         each_event(&self.connection, &self.path, snapshot, |seq, event| {
             if seq != state.seq + 1 {
-                return Err(StoreError::Damaged {
-                    what: format!("the log {}", self.path.display()),
-                    why: format!("event {} is missing; the next one there is {seq}", state.seq + 1),
-                });
+                return Err(StoreError::Gap { got: seq, expected: state.seq + 1 });
             }
             state.apply(&event).map_err(|source| StoreError::Unfit { seq, source })?;
             events += 1;
