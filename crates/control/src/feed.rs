@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How many of the newest events are kept for readers.
-pub const FEED_MAX: usize = 65_536;
+pub const FEED_MAX: usize = 16_384;
 
 /// An event with its number.
 pub type Numbered = (u64, Arc<Event>);

@@ -31,8 +31,9 @@ impl State {
                 let record =
                     ArrayRecord { size, throttle: array.throttle, ..ArrayRecord::default() };
                 self.index.arrays.insert(first, record);
+                let spec = self.shared(&specs[0]);
                 for (raw, index) in (first.0..).zip(array.indices.iter()) {
-                    let mut job = self.new_job(at, JobId(raw), &specs[0]);
+                    let mut job = self.new_job(at, JobId(raw), &spec);
                     job.array = Some(ArrayTask { array: first, index });
                     self.enlist(at, job);
                 }
@@ -41,7 +42,8 @@ impl State {
             None => {
                 let size = specs.len() as u32;
                 for (offset, spec) in (0..size).zip(specs) {
-                    let mut job = self.new_job(at, JobId(first.0 + offset), spec);
+                    let spec = self.shared(spec);
+                    let mut job = self.new_job(at, JobId(first.0 + offset), &spec);
                     job.het = (size > 1).then_some(HetPart { leader: first, offset, size });
                     self.enlist(at, job);
                 }
@@ -49,6 +51,15 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// The spec of the job before, where it is the same: the same script submitted again and again
+    /// is kept once.
+    fn shared(&self, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
+        match self.jobs.get(&self.last_job) {
+            Some(before) if before.spec == *spec => Arc::clone(&before.spec),
+            _ => Arc::clone(spec),
+        }
     }
 
     fn new_job(&self, at: Timestamp, id: JobId, spec: &Arc<JobSpec>) -> Job {
