@@ -11,9 +11,11 @@ use super::{Bound, Figure, Scale};
 use crate::instance::Instance;
 use crate::sh;
 
-/// The best peer measured on such a machine: HyperQueue 0.26, one worker of two CPUs.
-const PEER_PER_S: f64 = 905.0;
-const AIM_PER_S: f64 = 1_000.0;
+/// The best peer measured on such a machine: HyperQueue 0.26, one worker of two CPUs, where the
+/// bare loop made 1,300 processes a second. What we aim for there is a little more. Both are
+/// compared as shares of the bare loop, for machines differ and so do hours.
+const PEER_SHARE: f64 = 905.0 / 1_300.0;
+const AIM_SHARE: f64 = 1_000.0 / 1_300.0;
 /// From submission to end: three synced writes and this.
 const OWN_MS: f64 = 3.0;
 const SYNCED_WRITES: f64 = 3.0;
@@ -36,12 +38,12 @@ pub(super) fn array(binary: &Path, scale: Scale) -> Result<Vec<Figure>, String> 
             "dispatch",
             rate,
             "jobs/s",
-            Bound::AtLeast(AIM_PER_S),
+            Bound::AtLeast(AIM_SHARE * bare),
             format!(
-                "an array of {} times true, each durable; {:.2} of the bare loop, {:.2} of HyperQueue 0.26",
+                "an array of {} times true, each durable; {:.2} of the bare loop, where HyperQueue \
+                 0.26 has {PEER_SHARE:.2} and {AIM_SHARE:.2} is the aim",
                 scale.tasks,
-                rate / bare,
-                rate / PEER_PER_S
+                rate / bare
             ),
         ),
     ])

@@ -26,9 +26,13 @@ impl Load {
     pub(super) fn trivial(words: &[String]) -> Self {
         let mut options = vec!["--mem=1M".to_owned(), "--time=5".to_owned()];
         options.extend_from_slice(words);
+        Self::script("exec true", &options)
+    }
+
+    fn script(body: &str, options: &[String]) -> Self {
         Self(
             json!({
-                "script": "#!/bin/sh\nexec true\n",
+                "script": format!("#!/bin/sh\n{body}\n"),
                 "options": options,
                 "environment": { "PATH": "/usr/bin:/bin" },
                 "cwd": "/tmp",
@@ -77,16 +81,19 @@ impl Submitter {
     }
 }
 
-/// Fills the queue with jobs that wait for a node that is taken.
+/// Fills the queue with jobs that wait for the machine, which one job has to itself.
 ///
 /// # Errors
 /// A submission failed.
 pub(super) fn fill(instance: &Instance, count: u32) -> Result<(), String> {
     let mut client = connect(instance)?;
+    let whole = ["--exclusive", "--mem=1M", "--time=60", "--output=/dev/null"].map(str::to_owned);
+    let holder = client.submit(&Load::script("exec sleep 3600", &whole))?;
+    client.0.send("GET", &format!("/v1/jobs/{holder}/wait?started=true&timeout_s=30"), "")?;
     let mut left = count;
     while left > 0 {
         let tasks = left.min(ARRAY);
-        let words = [format!("--array=0-{}", tasks - 1), "--begin=now+1day".to_owned()];
+        let words = [format!("--array=0-{}", tasks - 1), "--output=/dev/null".to_owned()];
         client.submit(&Load::trivial(&words))?;
         left -= tasks;
     }
