@@ -1,6 +1,6 @@
 //! Measures the engine alone: launches trivial jobs, at most so many at a time, and acknowledges each.
 //!
-//! `cargo run --release -p muster-engine-local --example dispatch -- [JOBS] [script|command] [memory]`
+//! `cargo run --release -p muster-engine-local --example dispatch -- [JOBS] [script|command] [memory] [plain] [at=N]`
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -13,9 +13,6 @@ use muster_model::{
     Stdio, TimeLimit, Timestamp, Usage,
 };
 
-/// Jobs that run at a time.
-const AT_A_TIME: u32 = 2;
-
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|a| a == "shepherd") {
@@ -25,6 +22,10 @@ fn main() {
     let jobs: u32 = arguments.first().map_or(2_000, |a| a.parse().expect("a number of jobs"));
     let script = arguments.iter().any(|a| a == "script");
     let memory = if arguments.iter().any(|a| a == "memory") { Mib(64) } else { Mib(0) };
+    let at_a_time: u32 = arguments
+        .iter()
+        .find_map(|a| a.strip_prefix("at="))
+        .map_or(2, |n| n.parse().expect("a number of jobs at a time"));
     let directory = tempfile::tempdir().expect("directory");
     let own = std::env::current_exe().expect("own path").to_string_lossy().into_owned();
     let engine = LocalEngine::start(LocalConfig {
@@ -47,7 +48,7 @@ fn main() {
     let launch = |id| Order::Launch(Box::new(launch(id, script, memory, directory.path(), &node)));
     let begin = Instant::now();
     let mut next = 1;
-    while next <= jobs.min(AT_A_TIME) {
+    while next <= jobs.min(at_a_time) {
         engine.execute(1, &launch(next)).expect("launched");
         next += 1;
     }
@@ -61,6 +62,12 @@ fn main() {
     }
     let seconds = begin.elapsed().as_secs_f64();
     println!("{jobs} jobs in {seconds:.2} s: {:.0} a second", f64::from(jobs) / seconds);
+    let shepherd = shepherd_pid(directory.path());
+    println!(
+        "CPU for each job: daemon {:.3} ms, shepherd, supervisors and jobs {:.3} ms",
+        cpu_ms("self") / f64::from(jobs),
+        cpu_ms(&shepherd.to_string()) / f64::from(jobs)
+    );
     let begin = Instant::now();
     for _ in 0..jobs {
         let status = std::process::Command::new("/bin/true").status().expect("true");
@@ -68,14 +75,21 @@ fn main() {
     }
     let seconds = begin.elapsed().as_secs_f64();
     println!("bare spawn and wait: {:.0} a second", f64::from(jobs) / seconds);
-    let pid = nix::sys::socket::getsockopt(
-        &std::os::unix::net::UnixStream::connect(directory.path().join("shepherd.sock"))
-            .expect("shepherd"),
-        nix::sys::socket::sockopt::PeerCredentials,
-    )
-    .expect("credentials")
-    .pid();
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM).ok();
+}
+
+fn shepherd_pid(state: &Path) -> i32 {
+    let socket =
+        std::os::unix::net::UnixStream::connect(state.join("shepherd.sock")).expect("shepherd");
+    nix::sys::socket::getsockopt(&socket, nix::sys::socket::sockopt::PeerCredentials)
+        .expect("credentials")
+        .pid()
+}
+
+/// CPU time of a process and its collected children, milliseconds.
+fn cpu_ms(pid: &str) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let fields: Vec<&str> = stat[stat.rfind(')').expect("name") + 2..].split(' ').collect();
+    fields[11..15].iter().map(|f| f.parse::<f64>().expect("ticks") * 10.0).sum()
 }
 
 fn launch(

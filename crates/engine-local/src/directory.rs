@@ -45,18 +45,22 @@ pub(crate) struct StateDirectory {
 impl StateDirectory {
     /// Makes what is missing of it. Users must be able to pass through to their own job's
     /// directory, so the directories can be entered by all and listed by their owner.
+    ///
+    /// `jobs` may be a link into memory, see [`runtime`](crate::runtime).
     pub(crate) fn open(root: &Path) -> io::Result<Self> {
-        let jobs = root.join("jobs");
-        fs::DirBuilder::new().recursive(true).mode(0o711).create(&jobs)?;
+        fs::DirBuilder::new().recursive(true).mode(0o711).create(root)?;
+        let root = root.canonicalize()?;
+        let state = Self { root };
+        crate::runtime::place_jobs(&state.root, &state.instance())?;
         if nix::unistd::geteuid().is_root() {
-            for directory in [root, &jobs] {
-                let mode = fs::metadata(directory)?.permissions().mode();
+            for directory in [state.root.clone(), state.jobs()] {
+                let mode = fs::metadata(&directory)?.permissions().mode();
                 if mode & 0o011 != 0o011 {
                     fs::set_permissions(directory, fs::Permissions::from_mode(mode | 0o011))?;
                 }
             }
         }
-        Ok(Self { root: root.canonicalize()? })
+        Ok(state)
     }
 
     /// Its path.

@@ -20,12 +20,14 @@ use crate::spec::JobKey;
 
 mod attempts;
 mod foreign;
+mod journal;
 mod link;
 mod orders;
 mod recover;
 mod watch;
 
 use attempts::{Attempt, Attempts, Phase};
+use journal::Journal;
 use link::ShepherdLink;
 
 /// What the engine needs to know.
@@ -78,6 +80,7 @@ struct Shared {
     boot_id: String,
     link: ShepherdLink,
     attempts: Mutex<Attempts>,
+    journal: Mutex<Journal>,
     sink: Mutex<Option<Sink>>,
 }
 
@@ -93,6 +96,7 @@ impl LocalEngine {
         let socket = watch::bind_poke_socket(&state).map_err(state_error)?;
         let (link, stream, hello) = ShepherdLink::connect(&config, &state)?;
         let boot_id = crate::machine::boot_id();
+        let (journal, cut_short) = Journal::open(state.path(), &boot_id).map_err(state_error)?;
         let machine = muster_node_metrics::discover("/".as_ref());
         let nodes = match config.practice {
             Some(spec) => practice_nodes(spec, &boot_id),
@@ -108,6 +112,7 @@ impl LocalEngine {
             boot_id,
             link,
             attempts: Mutex::new(Attempts::default()),
+            journal: Mutex::new(journal),
             sink: Mutex::new(None),
             config,
         });
@@ -115,6 +120,7 @@ impl LocalEngine {
             path: shared.config.state_directory.clone(),
             source,
         })?;
+        shared.report_cut_short(&cut_short);
         watch::start(&shared, socket, stream);
         Ok(Self { shared })
     }
@@ -140,6 +146,7 @@ impl Drop for LocalEngine {
     fn drop(&mut self) {
         self.shared.link.close();
         watch::wake(&self.shared.state);
+        crate::runtime::leave(self.shared.state.path());
     }
 }
 
@@ -215,6 +222,10 @@ impl Shared {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tell(&self, observation: Observation) {
         let sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(sink) = sink {
@@ -241,6 +252,7 @@ impl Shared {
             }
         };
         let message = link::launch_message(spec).map_err(unreachable)?;
+        self.journal().launched(key).map_err(unreachable)?;
         self.attempts().insert(key, Attempt::accepted(message.clone()));
         failpoint("engine.before_launch");
         // A shepherd that is gone is replaced by its watcher, which sends what is accepted again.
@@ -270,7 +282,7 @@ impl Shared {
         failpoint("engine.before_acknowledge");
         self.state.remove(key).map_err(unreachable)?;
         self.attempts().forget(key);
-        Ok(())
+        self.journal().acknowledged(key).map_err(unreachable)
     }
 }
 

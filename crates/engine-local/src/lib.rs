@@ -29,6 +29,7 @@ mod filename;
 mod machine;
 mod nodes;
 mod poke;
+mod runtime;
 mod shepherd;
 pub mod spec;
 mod supervisor;

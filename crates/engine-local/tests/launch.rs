@@ -196,6 +196,30 @@ fn a_reboot_is_seen_by_the_boot_id() {
 }
 
 #[test]
+fn what_a_reboot_swept_from_memory_is_known_from_the_journal() {
+    let site = Site::new();
+    let daemon = site.start();
+    daemon.launch(&script(&site, 1, "sleep 1000"));
+    daemon.run(&script(&site, 2, "true"));
+    daemon.acknowledge(2);
+    drop(daemon);
+    site.end_everything();
+    std::fs::remove_dir_all(site.state().join("jobs/1.1")).expect("swept");
+    let path = site.state().join("attempts.log");
+    let text = std::fs::read_to_string(&path).expect("journal");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("boot id");
+    std::fs::write(&path, text.replace(boot.trim(), "another-boot")).expect("journal");
+    let daemon = site.start();
+    let exited = daemon.engine.inventory().expect("inventory").exited;
+    let causes: Vec<_> = exited.iter().map(|(job, _, report)| (job.0, report.cause)).collect();
+    assert_eq!(causes, [(1, EndCause::NodeReboot)]);
+    daemon.launch(&script(&site, 1, "touch ran"));
+    daemon.acknowledge(1);
+    daemon.run(&script(&site, 3, "true"));
+    assert!(!site.work().join("ran").exists());
+}
+
+#[test]
 fn an_order_of_a_replaced_writer_is_refused() {
     let site = Site::new();
     let daemon = site.start();

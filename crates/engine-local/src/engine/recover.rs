@@ -45,6 +45,13 @@ impl Shared {
         Ok(())
     }
 
+    /// Attempts that the machine's start cut short and that left no directory.
+    pub(super) fn report_cut_short(&self, keys: &[JobKey]) {
+        for key in keys.iter().filter(|key| !self.state.job(**key).exists()) {
+            self.exited(*key, never_ran(EndCause::NodeReboot, "the machine was started anew"));
+        }
+    }
+
     /// Takes in one directory.
     pub(super) fn take_in(&self, key: JobKey) -> io::Result<()> {
         if let Some(record) = self.state.exit_record(key)? {

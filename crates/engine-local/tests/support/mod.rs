@@ -93,26 +93,30 @@ impl Site {
     }
 }
 
-impl Drop for Site {
-    fn drop(&mut self) {
-        // Supervisors and their jobs first, by their records; then the shepherd.
-        if let Ok(entries) = std::fs::read_dir(self.state().join("jobs")) {
-            for entry in entries.flatten() {
-                let Ok(text) = std::fs::read_to_string(entry.path().join("launch.json")) else {
-                    continue;
-                };
-                let record: serde_json::Value = serde_json::from_str(&text).expect("record");
-                let pid = record["supervisor"]["pid"].as_i64().expect("pid") as i32;
-                kill_tree(pid);
-                for cgroup in record["cgroups"].as_array().expect("cgroups") {
-                    let path = PathBuf::from(cgroup.as_str().expect("path"));
-                    wait_until("its cgroup is gone", || {
-                        kill_group(&path);
-                        !path.exists() || std::fs::remove_dir(&path).is_ok()
-                    });
-                }
+impl Site {
+    /// Kills all supervisors and their jobs, by their records.
+    pub(crate) fn end_everything(&self) {
+        for entry in std::fs::read_dir(self.state().join("jobs")).into_iter().flatten().flatten() {
+            let Ok(text) = std::fs::read_to_string(entry.path().join("launch.json")) else {
+                continue;
+            };
+            let record: serde_json::Value = serde_json::from_str(&text).expect("record");
+            let pid = record["supervisor"]["pid"].as_i64().expect("pid") as i32;
+            kill_tree(pid);
+            for cgroup in record["cgroups"].as_array().expect("cgroups") {
+                let path = PathBuf::from(cgroup.as_str().expect("path"));
+                wait_until("its cgroup is gone", || {
+                    kill_group(&path);
+                    !path.exists() || std::fs::remove_dir(&path).is_ok()
+                });
             }
         }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.end_everything();
         if self.state().join("shepherd.sock").exists()
             && let Ok(socket) =
                 std::os::unix::net::UnixStream::connect(self.state().join("shepherd.sock"))
@@ -122,6 +126,9 @@ impl Drop for Site {
             kill(peer.expect("credentials").pid(), nix::sys::signal::Signal::SIGKILL);
         }
         self.remove_cgroups();
+        if let Ok(jobs) = std::fs::read_link(self.state().join("jobs")) {
+            std::fs::remove_dir_all(jobs).ok();
+        }
     }
 }
 
