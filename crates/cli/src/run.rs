@@ -18,6 +18,9 @@ use crate::{act, attach, submit};
 /// What runs the command: its words come as the script's arguments.
 const SCRIPT: &str = "#!/bin/sh\nexec \"$@\"\n";
 
+/// Exit code after an interrupt, as a shell has it.
+const INTERRUPTED: i32 = 130;
+
 /// Runs the command.
 pub(crate) fn run(words: &[String]) -> Outcome {
     let line = submit::split(Command::Srun, words)?;
@@ -61,28 +64,26 @@ fn plain(client: Client, line: &CommandLine, command: Vec<String>) -> Outcome {
         let base = request.script_name.rsplit('/').next().unwrap_or_default().to_owned();
         request.options.push(format!("--job-name={base}"));
     }
+    let interrupted = interrupts()?;
     let answer = client.submit(&request).map_err(|error| submit::told(error, &[]))?;
     for warning in &answer.warnings {
         note(&format!("warning: {warning}"));
     }
     let job = JobRef::Job(JobId(answer.job_id));
-    await_start(&client, &job)?;
+    if !await_start(&client, &job, &interrupted)? {
+        return Ok(INTERRUPTED);
+    }
     let view = client.job(&job)?.jobs.into_iter().next();
     let (out, err) = view.map(|view| (view.stdout_path, view.stderr_path)).unwrap_or_default();
     let (mut out_tail, mut err_tail) =
         (Tail::new(out.clone().into()), Tail::new(err.clone().into()));
-    let interrupted = interrupts()?;
     let socket = client.socket().to_owned();
     let end = logs::watch(client, job.clone());
     let mut beside = || {
         if !interrupted.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        note(&format!("cancelling job {job}"));
-        let jobs = vec![job.clone()];
-        let request = ActionRequest { action: Action::Cancel, jobs, ..ActionRequest::default() };
-        Client::connect_to(&socket)?.act(&request)?;
-        Ok(())
+        cancel(&Client::connect_to(&socket)?, &job)
     };
     let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
     let answer = if out == err {
@@ -106,19 +107,35 @@ fn with_terminal(client: &Client, line: &CommandLine, command: Vec<String>) -> O
     let mut request = submit::request(Tool::Srun, JobKind::Terminal, line)?;
     request.script_name.clone_from(&command[0]);
     request.args = command;
+    let interrupted = interrupts()?;
     let answer = client.submit(&request).map_err(|error| submit::told(error, &[]))?;
     let job = JobRef::Job(JobId(answer.job_id));
-    await_start(client, &job)?;
+    if !await_start(client, &job, &interrupted)? {
+        return Ok(INTERRUPTED);
+    }
     attach::connect(client, &job)
 }
 
-/// Waits until the job runs or is over; says that it waits, and why.
-fn await_start(client: &Client, job: &JobRef) -> Result<(), Failure> {
+/// Gives the job up.
+fn cancel(client: &Client, job: &JobRef) -> Result<(), Failure> {
+    note(&format!("cancelling job {job}"));
+    let jobs = vec![job.clone()];
+    client.act(&ActionRequest { action: Action::Cancel, jobs, ..ActionRequest::default() })?;
+    Ok(())
+}
+
+/// Waits until the job runs or is over; says that it waits, and why. False where an interrupt came
+/// first, which gives the job up.
+fn await_start(client: &Client, job: &JobRef, interrupted: &AtomicBool) -> Result<bool, Failure> {
     let mut said = false;
     loop {
         let answer = client.wait(job, &WaitQuery { timeout_s: Some(1), started: Some(true) })?;
         if answer.over {
-            return Ok(());
+            return Ok(true);
+        }
+        if interrupted.swap(false, Ordering::Relaxed) {
+            cancel(client, job)?;
+            return Ok(false);
         }
         if !said {
             let why = client.why(job).ok().and_then(|page| page.jobs.into_iter().next());
