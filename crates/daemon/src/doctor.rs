@@ -74,6 +74,11 @@ fn has(name: &'static str, text: String) -> Finding {
     Finding { name, standing: Standing::Has, text, hint: None }
 }
 
+/// Something that the engine cannot enforce here.
+pub(crate) fn unenforced(note: &str) -> Finding {
+    Finding { name: "limits", standing: Standing::Lacks, text: note.to_owned(), hint: None }
+}
+
 fn user() -> Finding {
     if geteuid().is_root() {
         return has("user", "root: jobs of all users run as their users".to_owned());

@@ -5,12 +5,19 @@ use muster_control::{Advisor, Explanation, Handle};
 use muster_model::{Job, JobId, Reason, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// The reasons of all waiting jobs of one state.
+/// Reasons that took longer than this to find are kept for a while.
+const DEAR: Duration = Duration::from_millis(20);
+
+/// For how many times that it took they are kept: readers cost a tenth of a processor at most.
+const KEPT_TIMES: u32 = 10;
+
+/// A state with the reasons of its waiting jobs.
 pub(crate) struct Known {
     /// The state.
     pub(crate) state: Arc<State>,
-    by_job: BTreeMap<JobId, Reason>,
+    by_job: Arc<BTreeMap<JobId, Reason>>,
 }
 
 /// The newest reasons that were asked for.
@@ -22,24 +29,40 @@ pub(crate) struct Reasons {
 #[derive(Default)]
 struct Inner {
     advisor: Advisor,
-    newest: Option<Arc<Known>>,
+    newest: Option<Found>,
+}
+
+/// Reasons, of which state they are, and what finding them took.
+struct Found {
+    by_job: Arc<BTreeMap<JobId, Reason>>,
+    seq: u64,
+    at: Instant,
+    took: Duration,
+}
+
+impl Found {
+    /// True where they are those of the state, or finding them anew would cost too much for now.
+    fn serves(&self, state: &State) -> bool {
+        self.seq == state.seq
+            || (self.took > DEAR && self.at.elapsed() < self.took.saturating_mul(KEPT_TIMES))
+    }
 }
 
 impl Reasons {
-    /// The newest state with the reasons of its waiting jobs. May take as long as a planning
-    /// round; those who ask at the same time share it.
-    pub(crate) fn of(&self, handle: &Handle) -> Arc<Known> {
+    /// The newest state with the reasons of its waiting jobs. Finding them may take as long as a
+    /// planning round; those who ask at the same time share it. Where many jobs wait, the reasons
+    /// may be some rounds old; the jobs never are.
+    pub(crate) fn of(&self, handle: &Handle) -> Known {
         let mut inner = self.lock();
         let state = handle.state();
-        if let Some(known) = inner.newest.as_ref()
-            && known.state.seq == state.seq
-        {
-            return Arc::clone(known);
+        if let Some(found) = inner.newest.as_ref().filter(|found| found.serves(&state)) {
+            return Known { state, by_job: Arc::clone(&found.by_job) };
         }
-        let by_job = inner.advisor.reasons(&state, App::now());
-        let known = Arc::new(Known { state, by_job });
-        inner.newest = Some(Arc::clone(&known));
-        known
+        let began = Instant::now();
+        let by_job = Arc::new(inner.advisor.reasons(&state, App::now()));
+        let (seq, at, took) = (state.seq, Instant::now(), began.elapsed());
+        inner.newest = Some(Found { by_job: Arc::clone(&by_job), seq, at, took });
+        Known { state, by_job }
     }
 
     /// Everything about one waiting job.
@@ -55,6 +78,6 @@ impl Reasons {
 impl Known {
     /// The binding reason of a waiting job.
     pub(crate) fn reason(&self, job: &Job) -> Option<&Reason> {
-        self.by_job.get(&job.id)
+        self.by_job.get(&job.id).filter(|_| job.is_pending())
     }
 }

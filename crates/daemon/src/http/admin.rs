@@ -58,7 +58,11 @@ pub(crate) async fn stats(Given(app): Given<Shared>) -> Json<Stats> {
 /// What this machine has and lacks.
 #[utoipa::path(get, path = "/v1/doctor", responses((status = 200, body = Object)))]
 pub(crate) async fn doctor(Given(app): Given<Shared>) -> Answer<serde_json::Value> {
-    let look = tokio::task::spawn_blocking(move || crate::doctor::look(Some(&app.state_dir)));
+    let look = tokio::task::spawn_blocking(move || {
+        let mut findings = crate::doctor::look(Some(&app.state_dir));
+        findings.extend(app.notes.iter().map(|note| crate::doctor::unenforced(note)));
+        findings
+    });
     let report = look.await.map_err(|error| Refusal::fault(error.to_string()))?;
     let report = serde_json::to_value(report).map_err(|e| Refusal::fault(e.to_string()))?;
     Ok(Json(report))
