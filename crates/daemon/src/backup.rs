@@ -1,5 +1,6 @@
 //! Everything that is stored in one file, and back.
 
+use crate::commands::say;
 use crate::error::DaemonError;
 use crate::setup::{Setup, UpOptions};
 use muster_store::{StoreError, sqlite};
@@ -17,7 +18,7 @@ pub(crate) fn write(state_dir: &Path, file: &Path) -> Result<(u64, u64), StoreEr
 pub(crate) fn command(file: &Path, state: Option<PathBuf>) -> Result<(), DaemonError> {
     let dir = state_dir(state)?;
     let (bytes, seq) = write(&dir, file)?;
-    println!("wrote {} ({bytes} bytes, up to event {seq})", file.display());
+    say(&format!("wrote {} ({bytes} bytes, up to event {seq})\n", file.display()));
     Ok(())
 }
 
@@ -26,8 +27,8 @@ pub(crate) fn restore(file: &Path, state: Option<PathBuf>) -> Result<(), DaemonE
     let dir = state_dir(state)?;
     crate::serve::make_state_dir(&dir)?;
     sqlite::restore(file, &dir)?;
-    println!("restored {} into {}", file.display(), dir.display());
-    println!("jobs that ran when the backup was written and are gone since end as lost");
+    say(&format!("restored {} into {}\n", file.display(), dir.display()));
+    say("jobs that ran when the backup was written and are gone since end as lost\n");
     Ok(())
 }
 

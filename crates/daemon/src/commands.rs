@@ -6,7 +6,7 @@ use crate::setup::{Setup, UpOptions};
 use crate::{backup, doctor, serve, start};
 use clap::{Parser, Subcommand};
 use muster_api::{Endpoint, Ping, Stats};
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -100,7 +100,7 @@ pub fn run(args: &[std::ffi::OsString]) -> i32 {
         Verb::Down => down(),
         Verb::Status { json } => return status(json),
         Verb::Doctor { json } => {
-            print!("{}", doctor::report(json));
+            say(&doctor::report(json));
             Ok(())
         }
         Verb::Backup { file, state } => backup::command(&file, state),
@@ -155,19 +155,30 @@ fn log_to_stderr(filter: &str) -> Result<(), DaemonError> {
     Ok(())
 }
 
+/// Prints to whoever still listens: a closed pipe is no fault.
+pub(crate) fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
 fn greet(setup: &Setup, ping: &Ping) {
-    println!("muster {} is up: cluster {}, process {}", ping.version, ping.cluster, ping.pid);
-    println!("  listens on  {}", setup.socket.display());
-    println!("  keeps state {}", setup.state_dir.display());
-    println!("  logs to     {}", setup.log_file().display());
-    for note in &ping.notes {
-        println!("  note: {note}");
-    }
+    let mut lines = vec![
+        first_line(ping),
+        format!("  listens on  {}", setup.socket.display()),
+        format!("  keeps state {}", setup.state_dir.display()),
+        format!("  logs to     {}", setup.log_file().display()),
+    ];
+    lines.extend(ping.notes.iter().map(|note| format!("  note: {note}")));
     let found = Endpoint::from_environment().ok().map(|e| e.socket);
     if found.as_ref() != Some(&setup.socket) {
-        println!("\nFor this daemon in other shells:\n");
-        println!("  export MUSTER_SOCKET={}", quoted(&setup.socket));
+        lines.push("\nFor this daemon in other shells:\n".to_owned());
+        lines.push(format!("  export MUSTER_SOCKET={}", quoted(&setup.socket)));
     }
+    say(&(lines.join("\n") + "\n"));
+}
+
+fn first_line(ping: &Ping) -> String {
+    format!("muster {} is up: cluster {}, process {}", ping.version, ping.cluster, ping.pid)
 }
 
 /// As a shell reads it back.
@@ -204,7 +215,7 @@ fn down() -> Result<(), DaemonError> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("muster is down; running jobs go on and are found again by `muster up`");
+    say("muster is down; running jobs go on and are found again by `muster up`\n");
     Ok(())
 }
 
@@ -221,18 +232,18 @@ fn status(json: bool) -> i32 {
     let stats: Stats =
         stats.and_then(|(_, body)| serde_json::from_str(&body).ok()).unwrap_or_default();
     if json {
-        println!("{}", serde_json::json!({ "ping": ping, "stats": stats }));
+        say(&format!("{}\n", serde_json::json!({ "ping": ping, "stats": stats })));
         return 0;
     }
-    println!("muster {} is up: cluster {}, process {}", ping.version, ping.cluster, ping.pid);
-    println!("  listens on  {}", socket.display());
-    println!("  keeps state {}", ping.state_dir);
-    println!("  {} waiting, {} running, {} ended lately", stats.pending, stats.active, stats.ended);
-    for note in &ping.notes {
-        println!("  note: {note}");
-    }
-    for alarm in &stats.alarms {
-        println!("  alarm: {alarm}");
-    }
+    let Stats { pending, active, ended, .. } = stats;
+    let mut lines = vec![
+        first_line(&ping),
+        format!("  listens on  {}", socket.display()),
+        format!("  keeps state {}", ping.state_dir),
+        format!("  {pending} waiting, {active} running, {ended} ended lately"),
+    ];
+    lines.extend(ping.notes.iter().map(|note| format!("  note: {note}")));
+    lines.extend(stats.alarms.iter().map(|alarm| format!("  alarm: {alarm}")));
+    say(&(lines.join("\n") + "\n"));
     0
 }
