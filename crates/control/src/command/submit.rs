@@ -31,7 +31,10 @@ pub(super) fn submit(
     }
     let count = ids_taken(&specs);
     let id = JobId(state.last_job.0 + 1);
-    let specs = specs.into_iter().map(Arc::new).collect();
+    // Collected in place, the list would keep the room of whole specs as long as the event is kept.
+    let mut shared = Vec::with_capacity(specs.len());
+    shared.extend(specs.into_iter().map(Arc::new));
+    let specs = shared;
     Ok(Meaning {
         events: vec![EventKind::JobSubmitted { first: id, specs }],
         blobs: vec![blob],
