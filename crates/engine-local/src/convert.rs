@@ -25,6 +25,8 @@ use crate::spec::{
 pub(crate) struct Surroundings<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) jobs: &'a Path,
+    /// Slurm's names as links to muster, where they are made.
+    pub(crate) slurm_links: Option<&'a Path>,
     pub(crate) users: &'a Users,
     /// Memory of this machine: a limit above it would limit nothing.
     pub(crate) machine_mib: u64,
@@ -76,6 +78,8 @@ pub(crate) fn launch_spec(
         },
         limits,
         facts: facts(launch, around.cluster),
+        practice: launch.nodes[0].practice,
+        path_first: around.slurm_links.map(|path| path.to_string_lossy().into_owned()),
         variables: variables(launch, around.jobs),
     })
 }

@@ -66,6 +66,9 @@ pub struct LocalEngine {
     shared: Arc<Shared>,
 }
 
+/// Where `muster slurm-links` puts Slurm's names, in the state directory.
+const SLURM_LINKS: &str = "slurm-bin";
+
 /// Where changes go.
 type Sink = Arc<dyn Fn(Observation) + Send + Sync>;
 
@@ -238,7 +241,9 @@ impl Shared {
         if self.attempts().is_known(key) {
             return Ok(());
         }
+        let links = self.state.path().join(SLURM_LINKS);
         let around = Surroundings {
+            slurm_links: links.is_dir().then_some(links.as_path()),
             cluster: &self.config.cluster,
             jobs: &self.state.jobs(),
             users: &self.users,

@@ -45,7 +45,9 @@ pub(crate) fn batch_environment(spec: &LaunchSpec, run: RunFacts<'_>) -> Variabl
     variables.entry("PATH".to_owned()).or_insert_with(|| {
         "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin".to_owned()
     });
+    path_first(&mut variables, spec);
     variables.extend(allocation_variables(spec, run));
+    mpi_variables(&mut variables, spec);
     if let Some(first) = spec.nodes.first() {
         variables.extend(node_variables(first, run.gpus_fenced));
     }
@@ -66,6 +68,28 @@ pub(crate) fn batch_environment(spec: &LaunchSpec, run: RunFacts<'_>) -> Variabl
     variables.entry("MASTER_PORT".to_owned()).or_insert_with(|| master_port(spec, 0).to_string());
     variables.extend(spec.variables.iter().cloned());
     variables
+}
+
+/// Puts Slurm's names as links to muster first in `PATH`: inside a job `srun` is muster's, also
+/// where a real Slurm stands beside it.
+fn path_first(variables: &mut Variables, spec: &LaunchSpec) {
+    let Some(first) = &spec.path_first else { return };
+    let path = variables.entry("PATH".to_owned()).or_default();
+    if path.split(':').next() != Some(first) {
+        *path = if path.is_empty() { first.clone() } else { format!("{first}:{path}") };
+    }
+}
+
+/// Lets Open MPI's ranks on several practice nodes meet: it names shared memory by host, and here
+/// all nodes are one host; so they talk over the loopback. What the user set stays.
+fn mpi_variables(variables: &mut Variables, spec: &LaunchSpec) {
+    if spec.practice && spec.nodes.len() > 1 {
+        for (name, value) in
+            [("OMPI_MCA_btl", "self,tcp"), ("OMPI_MCA_btl_tcp_if_include", "127.0.0.0/8")]
+        {
+            variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        }
+    }
 }
 
 /// The port at which a step's tasks meet; a job's steps differ, and neighbouring jobs do.
@@ -286,6 +310,17 @@ mod tests {
             assert_eq!(seen.get(name).map(String::as_str), Some(value), "{name}");
         }
         assert!(!seen.contains_key("SLURM_CPUS_PER_TASK"));
+    }
+
+    #[test]
+    fn links_come_first_in_the_path_once() {
+        let mut spec = job();
+        spec.path_first = Some("/links".to_owned());
+        spec.environment = vec![("PATH".to_owned(), "/bin".to_owned())];
+        let run = RunFacts { start_ms: 0, socket: "/s", gpus_fenced: false };
+        assert_eq!(batch_environment(&spec, run)["PATH"], "/links:/bin");
+        spec.environment = vec![("PATH".to_owned(), "/links:/bin".to_owned())];
+        assert_eq!(batch_environment(&spec, run)["PATH"], "/links:/bin");
     }
 
     #[test]

@@ -58,6 +58,10 @@ pub struct LaunchSpec {
     pub limits: Limits,
     /// Facts for the job's `SLURM_*` variables.
     pub facts: JobFacts,
+    /// Its nodes are practice nodes: all of them are this machine.
+    pub practice: bool,
+    /// A directory to put first in `PATH`: Slurm's names as links to muster.
+    pub path_first: Option<String>,
     /// Variables laid over everything else, ready made (`SLURM_HET_*`, checkpoint variables).
     pub variables: Vec<(String, String)>,
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    RunFacts, Setter, Variables, allocation_variables, join, master_port, repeat_form, visible_gpus,
+    RunFacts, Setter, Variables, allocation_variables, join, master_port, mpi_variables,
+    repeat_form, visible_gpus,
 };
 use crate::spec::LaunchSpec;
 
@@ -46,6 +47,7 @@ pub(crate) fn task_environment(
     let mut variables: Variables = client.iter().cloned().collect();
     let nested = variables.contains_key("SLURM_STEP_ID");
     variables.extend(allocation_variables(spec, run));
+    mpi_variables(&mut variables, spec);
     variables.extend(spec.variables.iter().cloned());
     variables.remove("ENVIRONMENT");
     variables.extend(step_variables(task));
