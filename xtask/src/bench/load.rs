@@ -16,6 +16,8 @@ const AIM_PER_S: f64 = 5_000.0;
 const MORE_MS: f64 = 10.0;
 /// Tasks of one array when the queue is filled.
 const ARRAY: u32 = 10_000;
+/// Jobs of one round when events are made.
+const ROUND: u32 = 20_000;
 const WAIT: Duration = Duration::from_mins(10);
 
 /// One submission's body.
@@ -78,6 +80,26 @@ impl Submitter {
             }
         }
         Err(format!("job {job} has not ended after {} s", WAIT.as_secs()))
+    }
+}
+
+/// Makes events, by submitting held jobs from many clients and cancelling them, until the log
+/// has so many; how many it has then.
+///
+/// # Errors
+/// A request failed.
+pub(super) fn make_events(instance: &Instance, count: u32) -> Result<u64, String> {
+    let mut client = connect(instance)?;
+    let cancel = json!({ "action": "cancel", "filter": { "states": ["pending"] } }).to_string();
+    loop {
+        let ping = client.0.send("GET", "/v1/ping", "")?;
+        let ping: Value = serde_json::from_str(&ping).map_err(|error| error.to_string())?;
+        let last = ping["seq"].as_u64().ok_or_else(|| format!("no seq in {ping}"))?;
+        if last >= u64::from(count) {
+            return Ok(last);
+        }
+        volley(instance, count.min(ROUND))?;
+        client.0.send("POST", "/v1/jobs/actions", &cancel)?;
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::load::{self, Load};
+use super::load;
 use super::{Bound, Figure, Scale};
 use crate::instance::Instance;
 use crate::sh;
@@ -43,24 +43,14 @@ pub(super) fn waiting(binary: &Path, scale: Scale) -> Result<Vec<Figure>, String
 /// A start on a long log.
 pub(super) fn startup(binary: &Path, scale: Scale) -> Result<Vec<Figure>, String> {
     let mut instance = Instance::start(binary, &[])?;
-    let mut client = load::connect(&instance)?;
-    // A task that runs makes three events: its start, that it was seen, its end.
-    let mut left = scale.events / 3;
-    while left > 0 {
-        let tasks = left.min(10_000);
-        let words = [format!("--array=1-{tasks}"), "--output=/dev/null".to_owned()];
-        let job = client.submit(&Load::trivial(&words))?;
-        client.wait(job)?;
-        left -= tasks;
-    }
-    drop(client);
+    let events = load::make_events(&instance, scale.events)?;
     let took = instance.restart()?;
     Ok(vec![Figure::bounded(
         "start-up",
         took.as_secs_f64(),
         "s",
         Bound::AtMost(STARTUP_S),
-        format!("until it answers, after {} events", scale.events),
+        format!("until it answers, with a log of {events} events"),
     )])
 }
 
