@@ -3,7 +3,7 @@
 use super::{limit_s, node_list};
 use crate::HistoryRow;
 use crate::tres::Totals;
-use muster_model::{Job, State, StopCause};
+use muster_model::{Job, JobState, State, StopCause};
 
 impl HistoryRow {
     /// The row of a job as it stands.
@@ -28,7 +28,7 @@ impl HistoryRow {
                 _ => spec.partitions.join(","),
             },
             qos: spec.qos.clone(),
-            state: job.state,
+            state: settled_state(job),
             cancelled_by: job.stop.as_ref().and_then(|stop| match stop.cause {
                 StopCause::Cancelled(uid) => Some(uid),
                 _ => None,
@@ -56,4 +56,10 @@ impl HistoryRow {
             steps: job.steps.iter().map(Into::into).collect(),
         }
     }
+}
+
+/// A job that is being cancelled counts as cancelled at once, as Slurm's accounting has it.
+fn settled_state(job: &Job) -> JobState {
+    let cancelled = job.stop.as_ref().is_some_and(|s| matches!(s.cause, StopCause::Cancelled(_)));
+    if cancelled && job.state.holds_resources() { JobState::Cancelled } else { job.state }
 }
