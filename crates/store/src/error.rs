@@ -74,7 +74,9 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A backup or restore would overwrite something.
-    #[error("{path} is there already\nhint: name a path that does not exist")]
+    #[error(
+        "{path} is there already\nhint: name a path that does not exist, or move away what is there"
+    )]
     Exists {
         /// What is there.
         path: PathBuf,

@@ -7,6 +7,9 @@ use crate::StoreError;
 use std::fs::{self, File};
 use std::path::Path;
 
+/// What SQLite writes beside the database.
+const WAL: &str = "muster.db-wal";
+
 /// Writes a copy of a state directory's database to a new file, whole and consistent, also while a
 /// daemon writes.
 ///
@@ -46,8 +49,11 @@ pub fn restore(from: &Path, dir: &Path) -> Result<(), StoreError> {
     fs::create_dir_all(dir).map_err(io("making the state directory", dir))?;
     let _lock = Lock::take(dir)?;
     let path = dir.join(FILE);
-    if path.exists() {
-        return Err(StoreError::Exists { path });
+    // A log left behind by a database that is gone would be taken for one of the restored one.
+    for there in [path.clone(), dir.join(WAL)] {
+        if there.exists() {
+            return Err(StoreError::Exists { path: there });
+        }
     }
     if !from.exists() {
         let source = std::io::Error::from(std::io::ErrorKind::NotFound);

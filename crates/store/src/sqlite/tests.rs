@@ -311,6 +311,11 @@ fn a_backup_of_a_running_store_is_whole_and_is_restored() {
     assert!(matches!(refused, Err(StoreError::Exists { .. })), "{refused:?}");
 
     let new = TempDir::new().unwrap();
+    let left_behind = new.path().join("muster.db-wal");
+    fs::write(&left_behind, "of another database").unwrap();
+    let refused = restore(&copy, new.path());
+    assert!(matches!(refused, Err(StoreError::Exists { .. })), "{refused:?}");
+    fs::remove_file(left_behind).unwrap();
     restore(&copy, new.path()).unwrap();
     let restored = Author::open(&new);
     assert_eq!(restored.state, state);
@@ -336,7 +341,8 @@ fn nobody_else_reads_the_store_or_a_backup() {
     let dir = tempfile::tempdir().unwrap();
     // As an earlier release may have left it.
     std::fs::write(dir.path().join(FILE), "").unwrap();
-    std::fs::set_permissions(dir.path().join(FILE), std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(dir.path().join(FILE), std::fs::Permissions::from_mode(0o644))
+        .unwrap();
     let store = open(dir.path()).unwrap();
     let copy = dir.path().join("copy");
     backup(dir.path(), &copy).unwrap();
