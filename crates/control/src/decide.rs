@@ -2,7 +2,10 @@
 
 use crate::round::Breach;
 use crate::turn::Turn;
-use muster_model::{ApplyError, Decision, EventKind, Hold, Job, JobId, Plan, Reason, Start, State};
+use muster_model::placement::NodeShare;
+use muster_model::{
+    ApplyError, Decision, EventKind, Hold, Job, JobId, Node, Plan, Reason, Start, State,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -136,10 +139,24 @@ fn unchanged<'a>(state: &'a State, base: &State, job: JobId) -> Option<&'a Arc<J
 fn nodes_hold(state: &State, base: &State, start: &Start) -> bool {
     start.placement.nodes.iter().all(|share| {
         match (state.nodes.get(&share.node), base.nodes.get(&share.node)) {
-            (Some(now), Some(then)) => Arc::ptr_eq(now, then) || now == then,
+            (Some(now), Some(then)) => Arc::ptr_eq(now, then) || node_holds(now, then, share),
             _ => false,
         }
     })
+}
+
+/// True where the node differs at most in use by others, and that leaves the share alone. Such
+/// use comes and goes all the time: were every change of it to count, a busy machine's decisions
+/// would all be stale.
+fn node_holds(now: &Node, then: &Node, share: &NodeShare) -> bool {
+    let memory = |node: &Node| -> u64 {
+        node.foreign.iter().filter(|f| f.device.is_none()).map(|f| f.memory.0).sum()
+    };
+    let cpu_is_free = |cpu: u32| !now.foreign.iter().any(|f| f.cpus.contains(cpu));
+    let same = Node { foreign: then.foreign.clone(), ..now.clone() } == *then;
+    same && memory(now) <= memory(then)
+        && share.cpus.iter().all(cpu_is_free)
+        && share.devices.iter().all(|device| now.device_is_usable(device.index))
 }
 
 fn rules_hold(state: &State, base: &State, partition: &str) -> bool {

@@ -534,3 +534,38 @@ fn a_decision_made_before_a_change_is_stale() {
     assert_eq!((outcome.applied, outcome.stale), (0, 1));
     assert!(open.is_empty());
 }
+
+#[test]
+fn use_by_others_makes_only_those_decisions_stale_that_it_touches() {
+    let mut desk = Desk::new();
+    let id = desk.plain();
+    let base = desk.state().clone();
+    let start = |cpu: u32| {
+        let share = NodeShare {
+            node: muster_model::NodeId(0),
+            tasks: 1,
+            cpus: [cpu].into_iter().collect::<CpuSet>(),
+            ..NodeShare::default()
+        };
+        let placement =
+            Placement { partition: "main".into(), nodes: vec![share], ..Placement::default() };
+        let start = Start {
+            job: JobId(id),
+            attempt: 1,
+            placement: Arc::new(placement),
+            time_limit: TimeLimit::Unlimited,
+        };
+        Plan { decisions: vec![Decision::Start(vec![start])], ..Plan::default() }
+    };
+    let foreign = muster_model::ForeignUse {
+        cpus: [1].into_iter().collect(),
+        owner: "bob".into(),
+        ..muster_model::ForeignUse::default()
+    };
+    desk.see(Observation::Foreign { node: "n1".into(), foreign: vec![foreign] });
+    for (cpu, stale) in [(1, 1), (0, 0)] {
+        let mut open = desk.writer.begin(desk.now);
+        let outcome = desk.writer.decide(&mut open, &base, &start(cpu)).unwrap();
+        assert_eq!(outcome.stale, stale, "CPU {cpu}");
+    }
+}
