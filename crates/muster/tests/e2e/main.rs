@@ -9,5 +9,6 @@ mod clients;
 mod jobs;
 mod keep;
 mod kill;
+mod mpi;
 mod place;
 mod slurm;

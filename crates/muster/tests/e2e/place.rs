@@ -171,6 +171,9 @@ impl Drop for Place {
             // Gone already is as good.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
+        if let Ok(jobs) = std::fs::read_link(self.path("state").join("jobs")) {
+            let _ = std::fs::remove_dir_all(jobs);
+        }
     }
 }
 
