@@ -18,7 +18,7 @@ use std::time::Duration;
 const READ_MAX: usize = 1024;
 
 /// How long a quiet thread sleeps at the most.
-const QUIET: Duration = Duration::from_secs(3600);
+const QUIET: Duration = Duration::from_hours(1);
 
 /// How long it sleeps while mail programs run, to see them end.
 const BUSY: Duration = Duration::from_secs(1);

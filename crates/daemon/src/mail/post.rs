@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const RUNNING_MAX: usize = 16;
 
 /// A mail program that takes longer is ended.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The longest subject.
 const SUBJECT_MAX: usize = 400;
