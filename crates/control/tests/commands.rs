@@ -189,7 +189,7 @@ fn what_no_node_could_ever_run_is_refused_with_numbers() {
     );
     assert_eq!(
         lacking(&mut desk, |s| s.specs[0].request.nodes = Some(NodeCount::exactly(3))),
-        "needs 3 nodes with 1 allowed node; there are 2"
+        "needs 3 nodes; it has 2"
     );
     assert_eq!(
         lacking(&mut desk, |s| s.specs[0].request.tasks = Some(9)),
@@ -204,7 +204,7 @@ fn what_no_node_could_ever_run_is_refused_with_numbers() {
             let gpus = GpuCount { model: None, count: 1, scope: GpuScope::Node };
             s.specs[0].request.gpus = vec![gpus];
         }),
-        "needs 1 GPUs of the kind on one node; the most there is on one is 0"
+        "needs 1 fitting GPUs on one node; the most there is on one is 0"
     );
     desk.try_with(|s| s.specs[0].request.tasks = Some(8)).unwrap();
 }

@@ -37,53 +37,75 @@ fn lacking(state: &State, request: &Request, partition: &Partition) -> Option<St
         return Some(format!("node {outside} is not in it"));
     }
     let wanted = request.nodes_min().max(request.node_list.len() as u32);
+    if (registered.len() as u32) < wanted {
+        return Some(format!("needs {}; it has {}", nodes(wanted), registered.len()));
+    }
     let mut left: Vec<&Arc<Node>> = registered;
     for bound in BOUNDS {
         let best = left.iter().map(|node| (bound.has)(node, request)).max().unwrap_or(0);
         left.retain(|node| (bound.has)(node, request) >= (bound.needs)(request));
         if (left.len() as u32) < wanted {
             let (needs, found) = ((bound.needs)(request), left.len());
-            return Some(if wanted == 1 {
-                format!(
-                    "needs {needs} {} on one node; the most there is on one is {best}",
-                    bound.what
-                )
-            } else {
-                format!("needs {wanted} nodes with {needs} {}; there are {found}", bound.what)
+            let what = bound.what;
+            return Some(match (bound.counted, wanted) {
+                (false, _) => format!("needs {} {what}; there are {found}", nodes(wanted)),
+                (true, 1) => {
+                    format!("needs {needs} {what} on one node; the most there is on one is {best}")
+                }
+                (true, _) => format!("needs {wanted} nodes with {needs} {what}; there are {found}"),
             });
         }
     }
     in_total(request, &left)
 }
 
+fn nodes(count: u32) -> String {
+    if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
+}
+
 /// A bound on each node: what a node has, and what a request needs of it at the least.
 struct Bound {
     what: &'static str,
+    /// Amounts that a person counts; else a node either is fine or is not.
+    counted: bool,
     has: fn(&Node, &Request) -> u64,
     needs: fn(&Request) -> u64,
 }
 
 const BOUNDS: &[Bound] = &[
     Bound {
-        what: "allowed node",
+        what: "that it does not exclude",
+        counted: false,
         has: |n, r| u64::from(!r.exclude.contains(&n.name)),
         needs: |_| 1,
     },
     Bound {
-        what: "node with the features",
+        what: "with the features that it asks for",
+        counted: false,
         has: |n, r| u64::from(r.constraint.as_ref().is_none_or(|c| c.holds_on(&n.features))),
         needs: |r| u64::from(r.constraint.is_some()),
     },
-    Bound { what: "CPUs", has: |n, _| u64::from(n.cpus.len()), needs: cpus_each },
-    Bound { what: "MiB of memory", has: |n, _| n.memory.0, needs: memory_each },
-    Bound { what: "MiB of scratch disk", has: |n, _| n.scratch.0, needs: |r| r.scratch.0 },
+    Bound { what: "CPUs", counted: true, has: |n, _| u64::from(n.cpus.len()), needs: cpus_each },
+    Bound { what: "MiB of memory", counted: true, has: |n, _| n.memory.0, needs: memory_each },
     Bound {
-        what: "GPUs of the kind",
-        has: |n, r| gpus_spare(n, r).map_or(0, |spare| spare + gpus_each(r)),
+        what: "MiB of scratch disk",
+        counted: true,
+        has: |n, _| n.scratch.0,
+        needs: |r| r.scratch.0,
+    },
+    Bound {
+        what: "fitting GPUs",
+        counted: true,
+        has: |n, r| match gpus_spare(n, r) {
+            Some(spare) => spare + gpus_each(r),
+            // Too few: what there is, and never as much as is needed.
+            None => gpus_fitting(n, r).min(gpus_each(r).saturating_sub(1)),
+        },
         needs: gpus_each,
     },
     Bound {
-        what: "of its gres",
+        what: "with the gres that it asks for",
+        counted: false,
         has: |n, r| {
             let enough =
                 |(name, count): (&String, &u64)| n.gres.get(name).is_some_and(|has| has >= count);
@@ -141,6 +163,12 @@ fn gpus_spare(node: &Node, r: &Request) -> Option<u64> {
     Some(spare)
 }
 
+/// GPUs of the node that some part of the request could use.
+fn gpus_fitting(node: &Node, r: &Request) -> u64 {
+    let fits = |d: &&Device| big_enough(d, r) && r.gpus.iter().any(|gpus| is_of(d, gpus));
+    node.devices.iter().filter(fits).count() as u64
+}
+
 fn big_enough(device: &Device, r: &Request) -> bool {
     r.gpu_memory.is_none_or(|memory| device.memory >= memory)
 }
@@ -172,7 +200,7 @@ fn in_total(request: &Request, nodes: &[&Arc<Node>]) -> Option<String> {
         let room = best(nodes.iter().map(|n| has(n)).collect());
         if room < u64::from(gpus.count) {
             let count = gpus.count;
-            return Some(format!("needs {count} GPUs of the kind in total; there are {room}"));
+            return Some(format!("needs {count} fitting GPUs in total; there are {room}"));
         }
     }
     None
