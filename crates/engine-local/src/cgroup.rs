@@ -363,11 +363,77 @@ fn read_keyed(path: &Path, key: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::cpu_list;
+    use super::{Cgroups, GroupLimits, Way, cpu_list};
+    use nix::sys::signal::Signal;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, Command, Stdio};
 
     #[test]
     fn cpu_lists_fold() {
         assert_eq!(cpu_list(&[3, 1, 2, 8, 8]), "1-3,8");
         assert_eq!(cpu_list(&[]), "");
+    }
+
+    /// A tree in which only the unified hierarchy is mounted, as on a machine with v2 alone.
+    fn only_v2() -> Option<tempfile::TempDir> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");
+        let line = mounts.lines().find(|l| l.split(' ').nth(2) == Some("cgroup2"))?;
+        let root = tempfile::tempdir().expect("directory");
+        std::fs::create_dir_all(root.path().join("proc/self")).expect("directory");
+        std::fs::write(root.path().join("proc/self/mounts"), format!("{line}\n")).expect("mounts");
+        std::fs::write(root.path().join("proc/self/cgroup"), "0::/\n").expect("cgroup");
+        std::os::unix::fs::symlink("/sys", root.path().join("sys")).expect("link");
+        Some(root)
+    }
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().expect("sleep")
+    }
+
+    #[test]
+    fn the_unified_hierarchy_alone_holds_freezes_and_kills_a_job() {
+        let Some(root) = only_v2() else {
+            println!("skipped: no cgroup v2 is mounted");
+            return;
+        };
+        let instance = format!("test-{}", std::process::id());
+        let cgroups = Cgroups::detect(root.path(), &instance);
+        let Way::V2(found) = &cgroups.way else {
+            println!("skipped: {}", cgroups.enforcement().notes.join("; "));
+            return;
+        };
+        assert_eq!(
+            (cgroups.enforcement().cgroup.as_str(), cgroups.enforcement().devices),
+            ("v2", false)
+        );
+        let group = cgroups.create("job", &GroupLimits::default()).expect("group");
+        let step = group.step(0).expect("step");
+        let (mut one, mut other) = (sleeper(), sleeper());
+        for (child, place) in [(&one, &group), (&other, &step)] {
+            let path = place.birthplace().expect("v2").join("cgroup.procs");
+            std::fs::write(path, child.id().to_string()).expect("moved");
+        }
+        let mut pids = group.pids();
+        pids.sort_unstable();
+        assert_eq!(pids, [one.id() as i32, other.id() as i32]);
+        group.freeze().expect("frozen");
+        group.signal(Signal::SIGCONT);
+        assert!(!group.remove_if_empty());
+        assert!(!step.kill(), "one was left to kill");
+        assert_eq!(other.wait().expect("ended").signal(), Some(9));
+        assert!(!group.kill(), "one was left to kill");
+        assert_eq!(one.wait().expect("ended").signal(), Some(9));
+        assert!(group.kill(), "none was left");
+        assert!(step.remove_if_empty() && group.remove_if_empty() && group.remove_if_empty());
+        std::fs::remove_dir(&found.base).expect("removed");
+    }
+
+    #[test]
+    fn a_machine_without_cgroups_is_told_so_in_one_line() {
+        let root = tempfile::tempdir().expect("directory");
+        let enforcement = Cgroups::detect(root.path(), "test").enforcement().clone();
+        assert_eq!((enforcement.cgroup.as_str(), enforcement.notes.len()), ("none", 1));
+        assert!(enforcement.notes[0].contains("none is mounted"), "{}", enforcement.notes[0]);
+        assert!(!enforcement.cpus && !enforcement.memory && enforcement.whole_job);
     }
 }
