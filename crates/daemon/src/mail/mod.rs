@@ -49,7 +49,7 @@ fn run(handle: &Handle, program: PathBuf) {
     let mut post = Post::new(program);
     loop {
         let timeout = match post.reap() {
-            0 => letters.next_due().map_or(QUIET, |due| until(due)),
+            0 => letters.next_due().map_or(QUIET, until),
             _ => BUSY,
         };
         match events.wait(READ_MAX, timeout) {
