@@ -95,6 +95,17 @@ impl Parsed {
         self.options.iter().rev().find(|(name, _)| *name == key).and_then(|(_, v)| v.as_deref())
     }
 
+    /// All values of an option joined by commas, as lists grow where an option is repeated.
+    pub(crate) fn all(&self, key: &str) -> Option<String> {
+        let values: Vec<&str> = self
+            .options
+            .iter()
+            .filter(|(name, _)| *name == key)
+            .filter_map(|(_, value)| value.as_deref())
+            .collect();
+        (!values.is_empty()).then(|| values.join(","))
+    }
+
     /// How often an option was given.
     #[cfg(test)]
     pub(crate) fn count(&self, key: &str) -> usize {

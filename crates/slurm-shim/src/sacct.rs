@@ -140,7 +140,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         return Ok(0);
     }
     let steps = !parsed.has("allocations");
-    let wanted = parsed.last("jobs").map(step_filter).unwrap_or_default();
+    let wanted = parsed.all("jobs").map(|jobs| step_filter(&jobs)).unwrap_or_default();
     out::print(&table(&columns, &style(&parsed), &lines(&rows, &cluster, now, steps, &wanted)));
     Ok(0)
 }
@@ -163,9 +163,9 @@ pub(crate) fn history(
 }
 
 fn query(parsed: &Parsed, now: Timestamp) -> Result<HistoryQuery, Failure> {
-    let text = |key: &str| parsed.last(key).map(str::to_owned);
+    let text = |key: &str| parsed.all(key);
     let states = states(parsed)?;
-    let jobs = parsed.last("jobs").map(bases).transpose()?;
+    let jobs = parsed.all("jobs").map(|jobs| bases(&jobs)).transpose()?;
     let from = match parsed.last("starttime") {
         Some(text) => Some(instant(text, now)?),
         None if jobs.is_some() => None,
@@ -237,7 +237,7 @@ fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Failure> {
 
 fn users(parsed: &Parsed, by_job: bool) -> Result<Option<String>, Failure> {
     let all = parsed.has("allusers") || by_job || nix::unistd::Uid::current().is_root();
-    let Some(text) = parsed.last("uid") else {
+    let Some(text) = parsed.all("uid") else {
         return Ok((!all).then(ident::own_name));
     };
     let mut names = Vec::new();
@@ -250,7 +250,7 @@ fn users(parsed: &Parsed, by_job: bool) -> Result<Option<String>, Failure> {
 }
 
 fn states(parsed: &Parsed) -> Result<Option<String>, Failure> {
-    let Some(text) = parsed.last("state") else { return Ok(None) };
+    let Some(text) = parsed.all("state") else { return Ok(None) };
     let mut words = Vec::new();
     for word in text.split(',').filter(|word| !word.is_empty()) {
         let state = state::parse(word).map_err(|_| {
@@ -266,7 +266,7 @@ fn states(parsed: &Parsed) -> Result<Option<String>, Failure> {
 }
 
 fn keeps(parsed: &Parsed, row: &HistoryRow) -> bool {
-    parsed.last("qos").is_none_or(|names| names.split(',').any(|name| name == row.qos))
+    parsed.all("qos").is_none_or(|names| names.split(',').any(|name| name == row.qos))
 }
 
 fn last_attempts(rows: &mut Vec<HistoryRow>) {
@@ -350,8 +350,8 @@ fn script(client: &Client, rows: &[HistoryRow]) -> Outcome {
 }
 
 fn format_of(parsed: &Parsed) -> String {
-    if let Some(format) = parsed.last("format") {
-        return format.to_owned();
+    if let Some(format) = parsed.all("format") {
+        return format;
     }
     if parsed.has("long") {
         return LONG.to_owned();

@@ -201,6 +201,16 @@ fn only_the_last_attempt_is_shown() {
 }
 
 #[test]
+fn lists_grow_where_an_option_is_repeated() {
+    // submitit asks for several jobs so.
+    let words: Vec<String> = ["-j", "7", "-j", "8,9"].map(str::to_owned).to_vec();
+    let parsed = getopt::parse("sacct", TABLE, &words, Order::Mixed);
+    let parsed = parsed.unwrap_or_else(|_| panic!("not read"));
+    assert_eq!(parsed.all("jobs").as_deref(), Some("7,8,9"));
+    assert_eq!(parsed.all("state"), None);
+}
+
+#[test]
 fn jobs_are_read_with_their_steps() {
     assert_eq!(bases("7,900_[1,3],8.batch").unwrap_or_default(), "7,900_[1,3],8");
     assert_eq!(step_filter("7,8.batch"), ["8.batch"]);
