@@ -1,7 +1,7 @@
 //! Waiting for jobs without asking again and again: a waiter is woken by its own job only.
 
 use muster_control::{Handle, Subscription};
-use muster_model::{EventKind, Job, JobId};
+use muster_model::{EventKind, Job, JobId, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
@@ -97,8 +97,11 @@ fn drain(waiters: &Waiters, handle: &Handle, events: &mut Subscription) {
                 for (_, event) in &batch {
                     for id in jobs_of(&event.kind) {
                         waiters.wake(id);
-                        for above in state.job(id).into_iter().flat_map(|job| above(job)) {
-                            waiters.wake(above);
+                        let job = state.job(id).into_iter();
+                        for above in job.flat_map(|job| above(job)) {
+                            if !has_waiting_tasks(&state, above) {
+                                waiters.wake(above);
+                            }
                         }
                     }
                 }
@@ -106,6 +109,12 @@ fn drain(waiters: &Waiters, handle: &Handle, events: &mut Subscription) {
             Err(_) => waiters.wake_all(),
         }
     }
+}
+
+/// True for an array of which tasks still wait: nobody who waits for all of it has to look then.
+/// Without this, each task of a large array would make its waiters look at all others.
+fn has_waiting_tasks(state: &State, id: JobId) -> bool {
+    state.index.arrays.get(&id).is_some_and(|array| array.unfinished > array.active)
 }
 
 /// The array or leader that a job belongs to.
