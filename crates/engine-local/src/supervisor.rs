@@ -24,6 +24,7 @@ mod child;
 mod claim;
 mod ending;
 mod layout;
+mod notes;
 mod reap;
 mod serve;
 mod steps;
@@ -103,6 +104,8 @@ enum Body {
 #[derive(Debug)]
 struct Ending {
     cause: EndCause,
+    /// When it began, UTC milliseconds.
+    since_ms: u64,
     /// When KILL follows, on the boot clock.
     kill_at: u64,
     killed: bool,

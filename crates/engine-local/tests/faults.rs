@@ -67,6 +67,9 @@ fn the_time_limit_ends_a_job_that_ignores_term_and_daemonises() {
         let report = daemon.run(&launch);
         assert_eq!((report.cause, report.status.signal), (EndCause::TimeLimit, 9), "{report:?}");
         assert_none_left(&word);
+        let told = site.read("out1");
+        assert!(told.contains("slurmstepd: error: *** JOB 1 ON node1 CANCELLED AT "), "{told}");
+        assert!(told.ends_with(" DUE TO TIME LIMIT ***\n"), "{told}");
     }
 }
 
@@ -96,7 +99,12 @@ fn a_stop_asks_first_and_a_script_may_answer() {
         daemon.stop(1, 60);
         let report = daemon.exit(1);
         assert_eq!((report.cause, report.status.code), (EndCause::Stopped, 9));
-        assert!(site.read("out1").contains("bye\n"));
+        let told = site.read("out1");
+        assert!(
+            told.contains("bye\nslurmstepd: error: *** JOB 1 ON node1 CANCELLED AT "),
+            "{told}"
+        );
+        assert!(told.ends_with(" ***\n") && !told.contains("DUE TO"), "{told}");
     });
 }
 
@@ -242,7 +250,9 @@ fn too_much_memory_is_out_of_memory_with_the_peak() {
     let body = "exec python3 -c 'x = bytearray(300 << 20); print(len(x))'";
     let launch = with_placement(script(&site, 1, body), |p| p.nodes[0].memory = Mib(64));
     let report = daemon.run(&launch);
-    assert_eq!((report.cause, report.status.signal), (EndCause::OutOfMemory, 9), "{report:?}");
+    assert_eq!((report.cause, report.status), (EndCause::OutOfMemory, OUT_OF_MEMORY), "{report:?}");
+    assert_eq!(report.steps[0].status, OUT_OF_MEMORY);
+    assert_eq!(site.read("out1"), oom_line(1));
     let peak_mib = report.usage.memory_peak_kib / 1024;
     assert!((60..=64).contains(&peak_mib), "{peak_mib}");
     assert!(report.message.contains("64 MiB"), "{}", report.message);
@@ -251,6 +261,56 @@ fn too_much_memory_is_out_of_memory_with_the_peak() {
             p.nodes[0].memory = Mib(64);
         });
     assert_eq!(daemon.run(&enough).cause, EndCause::Exited);
+    let body = "python3 -c 'x = bytearray(300 << 20); print(len(x))'; exit 0";
+    let unheeded = with_placement(script(&site, 3, body), |p| p.nodes[0].memory = Mib(64));
+    let report = daemon.run(&unheeded);
+    assert_eq!((report.cause, report.status), (EndCause::OutOfMemory, OUT_OF_MEMORY), "{report:?}");
+    assert!(site.read("out3").ends_with(&oom_line(3)), "{}", site.read("out3"));
+}
+
+/// What Slurm records where a job ran out of memory, whatever its script returned.
+const OUT_OF_MEMORY: ExitStatus = ExitStatus { code: 0, signal: 125 };
+
+fn oom_line(id: u32) -> String {
+    format!(
+        "slurmstepd: error: Detected 1 oom_kill event in StepId={id}.batch. \
+         Some of the step tasks have been OOM Killed.\n"
+    )
+}
+
+#[test]
+fn the_end_is_told_in_the_error_file_by_the_users_rights() {
+    let site = Site::new();
+    let daemon = site.start();
+    let body = "rm out1; ln -s \"$PWD/secret\" out1; touch ready; exec sleep 1000";
+    std::fs::write(site.work().join("secret"), "kept\n").expect("file");
+    let launch = with_spec(script(&site, 1, body), |spec| {
+        (spec.owner.uid, spec.owner.gid) = unprivileged();
+    });
+    daemon.launch(&launch);
+    wait_for_file(&site, "ready");
+    daemon.stop(1, 60);
+    assert_eq!(daemon.exit(1).cause, EndCause::Stopped);
+    if nix::unistd::geteuid().is_root() {
+        assert_eq!(site.read("secret"), "kept\n", "another's file is not written to");
+    }
+    let apart = with_spec(script(&site, 2, "touch set; exec sleep 1000"), |spec| {
+        spec.stdio.error = Some("err%j".to_owned());
+    });
+    daemon.launch(&apart);
+    wait_for_file(&site, "set");
+    daemon.stop(2, 60);
+    daemon.exit(2);
+    assert_eq!(site.read("out2"), "");
+    assert!(site.read("err2").starts_with("slurmstepd: error: *** JOB 2 ON node1 CANCELLED AT "));
+}
+
+/// Somebody without rights where we may start their jobs, else ourselves.
+fn unprivileged() -> (u32, u32) {
+    if nix::unistd::geteuid().is_root() {
+        return (65_534, 65_534);
+    }
+    (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
 }
 
 #[test]

@@ -71,6 +71,9 @@ fn what_cannot_be_started_says_why() {
         let report = daemon.run(&launch);
         assert_eq!((report.cause, report.started), (EndCause::LaunchFailed, None));
         assert!(report.message.contains(word), "{}", report.message);
+        let told = site.read(&format!("out{id}"));
+        assert!(told.starts_with("slurmstepd: error: execve(): bad interpreter(/"), "{told}");
+        assert!(told.contains("): No such file or directory"), "{told}");
     }
     let no_place = with_spec(script(&site, 3, "true"), |spec| {
         spec.stdio.output = Some("no/such/dir/out".to_owned());

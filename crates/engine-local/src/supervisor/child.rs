@@ -220,7 +220,7 @@ fn set_affinity(cpus: &[u32]) {
     nix::sched::sched_setaffinity(Pid::from_raw(0), &set).ok();
 }
 
-fn become_user(user: &UserSpec) -> Result<(), StartFailure> {
+pub(super) fn become_user(user: &UserSpec) -> Result<(), StartFailure> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     if !Uid::effective().is_root() {
         if uid == Uid::effective() {
@@ -241,7 +241,7 @@ fn become_user(user: &UserSpec) -> Result<(), StartFailure> {
 
 /// Enters the working directory. Slurm runs a job whose directory is missing in `/tmp`; muster
 /// does not: a job that writes by relative names would leave its results where nobody looks.
-fn enter_directory(cwd: &str) -> Result<(), StartFailure> {
+pub(super) fn enter_directory(cwd: &str) -> Result<(), StartFailure> {
     nix::unistd::chdir(cwd)
         .map_err(|e| StartFailure::new(&format!("cannot enter the working directory {cwd}"), e))
 }
@@ -378,6 +378,7 @@ fn execute_script(path: &Path, arguments: &[String], environment: &[CString]) ->
     } else {
         ""
     };
+    super::notes::script_not_run(named, errno, hint);
     StartFailure { code, message: format!("{what}{hint}") }
 }
 

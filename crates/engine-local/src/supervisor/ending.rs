@@ -23,6 +23,9 @@ const LAST_WORDS_MS: u64 = 2_000;
 /// How often an exit record that could not be written is tried again.
 const RECORD_RETRY: Duration = Duration::from_secs(1);
 
+/// What Slurm records for a job that ran out of memory: `ExitCode 0:125`.
+const OOM_STATUS: ExitStatus = ExitStatus { code: 0, signal: 125 };
+
 impl Supervisor<'_> {
     /// When something is due next, on the boot clock.
     pub(super) fn next_deadline(&self) -> Option<u64> {
@@ -82,7 +85,10 @@ impl Supervisor<'_> {
         let kill_at = now.saturating_add(grace_s.saturating_mul(1_000));
         match &mut self.ending {
             Some(ending) => ending.kill_at = ending.kill_at.min(kill_at),
-            None => self.ending = Some(Ending { cause, kill_at, killed: false }),
+            None => {
+                let since_ms = now_ms();
+                self.ending = Some(Ending { cause, since_ms, kill_at, killed: false });
+            }
         }
         if self.timer.is_suspended() {
             self.resume();
@@ -136,6 +142,7 @@ impl Supervisor<'_> {
         let left = self.kill_the_rest();
         self.steps.end_all();
         self.last_words();
+        self.note_the_end(oom_kills);
         self.listener = None;
         let record = ExitRecord {
             job: self.key.job,
@@ -211,16 +218,18 @@ impl Supervisor<'_> {
     }
 
     fn report(&mut self, counted_kib: Option<u64>, oom_kills: u64, left: usize) -> ExitReport {
-        let (status, failure) = match &self.body {
+        let (own_status, failure) = match &self.body {
             Body::Over { status, failure } => (*status, failure.clone()),
             _ => (ExitStatus::SUCCESS, None),
         };
         let cause = match (&self.ending, &failure) {
             (Some(ending), _) => ending.cause,
             (None, Some(_)) => EndCause::LaunchFailed,
-            (None, None) if oom_kills > 0 && !status.success() => EndCause::OutOfMemory,
+            // Whatever the script makes of it: its results are not to be trusted, as in Slurm.
+            (None, None) if oom_kills > 0 => EndCause::OutOfMemory,
             (None, None) => EndCause::Exited,
         };
+        let status = if cause == EndCause::OutOfMemory { OOM_STATUS } else { own_status };
         let usage = self.usage.usage(counted_kib);
         let message = match (failure, cause) {
             (Some(failure), EndCause::LaunchFailed) => failure.message,
