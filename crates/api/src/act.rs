@@ -196,6 +196,10 @@ pub struct JobPatch {
     /// `Licenses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub licences: Option<String>,
+    /// What it asks for, as options of sbatch (`--gpus-per-node=6`, `--exclusive`), each in place
+    /// of what the job had of its kind; `--constraint=` takes away. Waiting jobs only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// `StdOut`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,

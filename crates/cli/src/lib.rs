@@ -28,6 +28,7 @@ use clap::Parser;
 
 use args::{Command, Line};
 use say::{Failure, Outcome};
+pub use why::update_command;
 
 /// What other crates of the program bring to the command line.
 pub struct Others<'a> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use muster_api::{QueueQuery, Suggestion, WhyView};
+use muster_api::{QueueQuery, WhyView};
 use muster_client::Client;
 use muster_model::Reason;
 
@@ -102,7 +102,7 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
             if !suggestion.displaces.is_empty() {
                 let _ = writeln!(text, "      later then: job {}", suggestion.displaces.join(", "));
             }
-            let _ = writeln!(text, "      {}", command(&view.job, suggestion));
+            let _ = writeln!(text, "      {}", update_command(&view.job, &suggestion.change));
         }
     }
     text
@@ -134,22 +134,28 @@ fn start(view: &WhyView) -> String {
     }
 }
 
-/// A change as a command to paste: an update where a waiting job can be changed so, else a new
-/// submission.
-fn command(job: &str, suggestion: &Suggestion) -> String {
-    let (option, value) = suggestion.change.split_once('=').unwrap_or((&suggestion.change, ""));
+/// A change as a command to paste, which `scontrol update` takes of the job's owner while it waits.
+pub fn update_command(job: &str, change: &str) -> String {
+    let change = change.trim_start_matches("#MUSTER ");
+    let (option, value) = change.split_once('=').unwrap_or((change, ""));
     let key = match option {
         "--time" => "TimeLimit",
         "--nodes" => "NumNodes",
+        "--ntasks" => "NumTasks",
         "--cpus-per-task" => "CPUsPerTask",
         "--mem" => "MinMemoryNode",
         "--partition" => "Partition",
-        "--constraint" => "Features",
+        "--constraint" | "without --constraint" => "Features",
+        "--gpus" => "Gpus",
+        "--gpus-per-task" => "GpusPerTask",
+        "--gpus-per-socket" => "GpusPerSocket",
+        "--gpu-memory" => "GpuMemory",
+        "without --exclusive" => return format!("scontrol update JobId={job} OverSubscribe=YES"),
         "--gpus-per-node" | "--gres" => {
             let value = value.trim_start_matches("gpu:");
             return format!("scontrol update JobId={job} Gres=gpu:{value}");
         }
-        _ => return format!("sbatch {} … (submit it anew)", suggestion.change),
+        _ => return format!("sbatch {change} … (submit it anew)"),
     };
     format!("scontrol update JobId={job} {key}={value}")
 }
@@ -157,7 +163,7 @@ fn command(job: &str, suggestion: &Suggestion) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_api::ReasonView;
+    use muster_api::{ReasonView, Suggestion};
     use muster_model::{JobId, Timestamp};
 
     #[test]
@@ -200,11 +206,9 @@ mod tests {
 
     #[test]
     fn changes_become_commands() {
-        let of = |change: &str| {
-            let suggestion = Suggestion { change: change.into(), ..Suggestion::default() };
-            command("12", &suggestion)
-        };
+        let of = |change: &str| update_command("12", change);
         assert_eq!(of("--time=30"), "scontrol update JobId=12 TimeLimit=30");
-        assert_eq!(of("--gpus=4"), "sbatch --gpus=4 … (submit it anew)");
+        assert_eq!(of("--gpus=4"), "scontrol update JobId=12 Gpus=4");
+        assert_eq!(of("without --constraint"), "scontrol update JobId=12 Features=");
     }
 }

@@ -5,12 +5,10 @@ use hyper::StatusCode;
 use jiff::tz::TimeZone;
 use muster_api::{ApiError, JobPatch, Place, Problem};
 use muster_control::command::JobChange;
-use muster_model::{MemoryRequest, Mib, Seconds, TimeLimit, Timestamp};
+use muster_model::{Request, Seconds, TimeLimit, Timestamp};
 use muster_slurm_syntax::problem::Problem as Found;
-use muster_slurm_syntax::{
-    constraint, count, dependency, duration, hostlist, license, memory, when,
-};
-use std::collections::BTreeSet;
+use muster_slurm_syntax::submission::Context;
+use muster_slurm_syntax::{change, dependency, duration, when};
 
 /// Reads the texts of a change. `limit` is the job's limit in force, for `+30` and `-30`.
 ///
@@ -29,8 +27,6 @@ pub(crate) fn read(
         qos: patch.qos.clone(),
         nice: patch.nice,
         priority: patch.priority.map(Some),
-        tasks: patch.tasks,
-        cpus_per_task: patch.cpus_per_task,
         requeue: patch.requeue,
         comment: patch.comment.clone(),
         array_throttle: patch.array_throttle.map(|n| Some(n).filter(|n| *n > 0)),
@@ -50,34 +46,63 @@ pub(crate) fn read(
     change.deadline = read.field("Deadline", patch.deadline.as_ref(), |text| {
         optional(text, |text| when::parse(text, now, zone))
     });
-    change.nodes = read.field("NumNodes", patch.nodes.as_ref(), count::parse_nodes);
-    change.memory = read.field("MinMemoryNode", patch.memory_per_node.as_ref(), |text| {
-        memory::parse_mib(text).map(|mib| match mib {
-            0 => MemoryRequest::WholeNode,
-            mib => MemoryRequest::PerNode(Mib(mib)),
-        })
-    });
-    let per_cpu = read.field("MinMemoryCPU", patch.memory_per_cpu.as_ref(), |text| {
-        memory::parse_mib(text).map(|mib| MemoryRequest::PerCpu(Mib(mib)))
-    });
-    change.memory = change.memory.or(per_cpu);
-    change.constraint =
-        read.field("Features", patch.features.as_ref(), |text| optional(text, constraint::parse));
-    change.node_list = read.field("ReqNodeList", patch.node_list.as_ref(), hosts);
-    change.exclude = read.field("ExcNodeList", patch.exclude.as_ref(), hosts);
-    change.licences = read.field("Licenses", patch.licences.as_ref(), |text| {
-        optional(text, license::parse).map(Option::unwrap_or_default)
-    });
-    for (field, given) in [("Gres", &patch.gres), ("StdOut", &patch.output)] {
-        if given.is_some() {
-            problems.push(problem(field, "cannot be changed after the submission", None));
-        }
+    if patch.output.is_some() {
+        problems.push(problem("StdOut", "cannot be changed after the submission", None));
     }
     if problems.is_empty() {
         return Ok(change);
     }
     let error = Box::new(ApiError::of_problems(problems));
     Err(Refusal { status: StatusCode::UNPROCESSABLE_ENTITY, error })
+}
+
+/// The options that a change of the request is made of, whichever way it was written.
+pub(crate) fn options(patch: &JobPatch) -> Vec<String> {
+    // `(null)` is how Slurm shows, and takes, nothing.
+    let word = |name: &str, text: &String| {
+        format!("--{name}={}", Some(text.as_str()).filter(|text| *text != "(null)").unwrap_or(""))
+    };
+    let number = |n: &Option<u32>| n.as_ref().map(ToString::to_string);
+    let fields = [
+        ("nodes", patch.nodes.clone()),
+        ("ntasks", number(&patch.tasks)),
+        ("cpus-per-task", number(&patch.cpus_per_task)),
+        ("mem", patch.memory_per_node.clone()),
+        ("mem-per-cpu", patch.memory_per_cpu.clone()),
+        ("gres", patch.gres.clone()),
+        ("constraint", patch.features.clone()),
+        ("nodelist", patch.node_list.clone()),
+        ("exclude", patch.exclude.clone()),
+        ("licenses", patch.licences.clone()),
+    ];
+    let given = fields.iter().filter_map(|(name, text)| Some(word(name, text.as_ref()?)));
+    given.chain(patch.options.iter().cloned()).collect()
+}
+
+/// The request that these options make of another.
+///
+/// # Errors
+/// Everything that is wrong with them, each with its option.
+pub(crate) fn request(
+    old: &Request,
+    options: &[String],
+    now: Timestamp,
+) -> Result<Box<(Request, Request)>, Refusal> {
+    let new = change::request(old, options, &Context::at(now)).map_err(|found| {
+        let problems = found.iter().map(|wrong| Problem {
+            code: wrong.code.to_string(),
+            message: wrong.what.clone(),
+            place: wrong.option.as_ref().map(|option| Place {
+                source: option.clone(),
+                line: None,
+                column: None,
+            }),
+            hint: wrong.hints.first().cloned(),
+        });
+        let error = Box::new(ApiError::of_problems(problems.collect()));
+        Refusal { status: StatusCode::UNPROCESSABLE_ENTITY, error }
+    })?;
+    Ok(Box::new((old.clone(), new)))
 }
 
 struct Reader<'a> {
@@ -123,11 +148,6 @@ fn optional<T>(
     if text.is_empty() || text == "(null)" { Ok(None) } else { parse(text).map(Some) }
 }
 
-fn hosts(text: &str) -> Result<BTreeSet<String>, Found> {
-    let names = optional(text, |text| hostlist::expand(text, hostlist::HOSTS_MAX))?;
-    Ok(names.unwrap_or_default().into_iter().collect())
-}
-
 /// A limit, or a change of the one in force with a sign in front (scontrol manual, `TimeLimit`).
 fn time_limit(text: &str, now: TimeLimit) -> Result<TimeLimit, Found> {
     let (sign, rest) = match text.split_at_checked(1) {
@@ -160,8 +180,8 @@ mod tests {
     fn every_wrong_field_is_told() {
         let patch = JobPatch {
             time_limit: Some("soon".to_owned()),
-            features: Some("a&".to_owned()),
-            gres: Some("gpu:1".to_owned()),
+            dependency: Some("afterok:x".to_owned()),
+            output: Some("out".to_owned()),
             ..JobPatch::default()
         };
         let refusal = read(&patch, TimeLimit::Unlimited, Timestamp::from_secs(0), &TimeZone::UTC)

@@ -257,9 +257,14 @@ fn below(from: u32) -> Vec<u32> {
     all.into_iter().rev().collect()
 }
 
+/// One option says all GPUs of a scope: of several kinds, one cannot be changed by itself.
+fn alone(spec: &JobSpec, gpus: &muster_model::GpuCount) -> bool {
+    spec.request.gpus.iter().filter(|other| other.scope == gpus.scope).count() == 1
+}
+
 fn fewer_gpus(spec: &JobSpec) -> Changes {
     let mut changes = Vec::new();
-    for (at, gpus) in spec.request.gpus.iter().enumerate() {
+    for (at, gpus) in spec.request.gpus.iter().enumerate().filter(|(_, g)| alone(spec, g)) {
         for to in below(gpus.count) {
             let mut changed = spec.clone();
             changed.request.gpus[at].count = to;
@@ -275,7 +280,7 @@ fn other_models(cache: &Cache, spec: &JobSpec) -> Changes {
     let mut changes = Vec::new();
     let known: BTreeSet<&String> =
         cache.world.views().iter().flat_map(|v| v.models.iter().map(|m| &m.0)).collect();
-    for (at, gpus) in spec.request.gpus.iter().enumerate() {
+    for (at, gpus) in spec.request.gpus.iter().enumerate().filter(|(_, g)| alone(spec, g)) {
         let Some(from) = &gpus.model else { continue };
         let others = known.iter().filter(|m| !m.eq_ignore_ascii_case(from));
         for to in others.map(|m| Some((*m).clone())).chain(std::iter::once(None)) {

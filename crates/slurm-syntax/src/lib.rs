@@ -27,6 +27,7 @@
 
 mod apply;
 pub mod array;
+pub mod change;
 mod check;
 mod codes;
 pub mod constraint;

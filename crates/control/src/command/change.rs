@@ -5,10 +5,8 @@ use super::limits::{self, bad};
 use super::submit::check_spec;
 use super::{CommandError, JobRef, Meaning, Principal, admins_only, cycle};
 use muster_model::{
-    Constraint, Dependency, EventKind, Job, JobSpec, JobUpdate, LicenceRequest, MemoryRequest,
-    NodeCount, Seconds, State, TimeLimit, Timestamp,
+    Dependency, EventKind, Job, JobSpec, JobUpdate, Request, Seconds, State, TimeLimit, Timestamp,
 };
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A change to a job. `None` leaves a field as it is; the inner `None` of a double option clears it.
@@ -36,22 +34,8 @@ pub struct JobChange {
     pub begin: Option<Option<Timestamp>>,
     /// To end by.
     pub deadline: Option<Option<Timestamp>>,
-    /// How many nodes.
-    pub nodes: Option<NodeCount>,
-    /// How many tasks.
-    pub tasks: Option<u32>,
-    /// CPUs a task.
-    pub cpus_per_task: Option<u32>,
-    /// Memory.
-    pub memory: Option<MemoryRequest>,
-    /// Features.
-    pub constraint: Option<Option<Constraint>>,
-    /// Nodes that must be part of it.
-    pub node_list: Option<BTreeSet<String>>,
-    /// Nodes that must not.
-    pub exclude: Option<BTreeSet<String>>,
-    /// Licences.
-    pub licences: Option<Vec<LicenceRequest>>,
+    /// What it asks for: as it was when the change was made, and as it is to be.
+    pub request: Option<Box<(Request, Request)>>,
     /// May be put back in the queue.
     pub requeue: Option<bool>,
     /// Its array's throttle; the inner `None` is no bound.
@@ -94,12 +78,22 @@ fn waiting(
     may_reorder(principal, job, change)?;
     let old = &job.spec;
     let mut spec = old.as_ref().clone();
+    if let Some(request) = &change.request {
+        if request.0 != old.request {
+            return Err(wrong_state(job, "what it asks for was changed meanwhile"));
+        }
+        spec.request = request.1.clone();
+    }
     change.lay_over(&mut spec);
     if let Some(comment) = &change.comment {
         spec.comment.clone_from(comment);
     }
     if let Some(limit) = change.time_limit {
         spec.time_limit = Some(limit);
+        // A limit below the least that would do is the least that would do.
+        if let (None, Some(least), TimeLimit::Of(limit)) = (change.time_min, spec.time_min, limit) {
+            spec.time_min = Some(least.min(limit));
+        }
     }
     let array_throttle = throttle(job, change)?;
     if spec == **old {
@@ -113,6 +107,7 @@ fn waiting(
         dependency: if change.dependency.is_some() { spec.dependency.clone() } else { None },
         ..spec.clone()
     };
+    limits::check_request(&asked.request)?;
     check_spec(state, at, principal, &asked)?;
     if let Some(Some(dependency)) = &change.dependency {
         cycle::check(state, job, dependency)?;
@@ -192,14 +187,5 @@ impl JobChange {
         set(&mut spec.begin, self.begin.as_ref());
         set(&mut spec.deadline, self.deadline.as_ref());
         set(&mut spec.requeue, self.requeue.as_ref());
-        let request = &mut spec.request;
-        set(&mut request.memory, self.memory.as_ref());
-        set(&mut request.constraint, self.constraint.as_ref());
-        set(&mut request.node_list, self.node_list.as_ref());
-        set(&mut request.exclude, self.exclude.as_ref());
-        set(&mut request.licences, self.licences.as_ref());
-        request.nodes = self.nodes.clone().or(request.nodes.take());
-        request.tasks = self.tasks.or(request.tasks);
-        request.cpus_per_task = self.cpus_per_task.or(request.cpus_per_task);
     }
 }

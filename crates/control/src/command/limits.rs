@@ -97,7 +97,8 @@ fn check_spec(spec: &JobSpec) -> Result<(), CommandError> {
     check_request(&spec.request)
 }
 
-fn check_request(request: &Request) -> Result<(), CommandError> {
+/// Checks the sizes of a request.
+pub(super) fn check_request(request: &Request) -> Result<(), CommandError> {
     bounded("node list", request.node_list.len() + request.exclude.len(), LIST_MAX)?;
     bounded("gpus", request.gpus.len(), 64)?;
     bounded("gres", request.gres.len(), 64)?;

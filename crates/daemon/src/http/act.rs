@@ -13,8 +13,10 @@ use muster_api::{
     Action, ActionRequest, ActionResponse, ActionResult, ApiError, JobFilter, JobPatch, JobRef,
     Problem, SignalScope,
 };
-use muster_control::command::{Command, CommandError, JobRef as Target, Principal, Reply};
-use muster_model::{JobId, SignalScope as Scope, TimeLimit};
+use muster_control::command::{
+    Command, CommandError, JobChange, JobRef as Target, Principal, Reply,
+};
+use muster_model::{JobId, Request, SignalScope as Scope, State, TimeLimit};
 
 /// The most names that one request may have.
 const NAMES_MAX: usize = 10_000;
@@ -154,12 +156,47 @@ pub(crate) async fn update(
 ) -> Answer<ActionResponse> {
     let job = job_ref(&name)?;
     let state = app.handle.state();
-    let first = job.resolve(&state).first().and_then(|id| state.job(*id)).cloned();
-    let limit = first.map_or(TimeLimit::Unlimited, |job| job.time_limit);
-    let change = Box::new(patch::read(&request, limit, App::now(), &app.zone)?);
-    let order = Command::Update { jobs: vec![target(&job)], change };
-    let reply = command(&app.handle, &caller, order).await?;
-    Ok(Json(ActionResponse { results: settle(&app, name, Ok(reply)) }))
+    let named = job.resolve(&state);
+    let first = named.first().and_then(|id| state.job(*id)).cloned();
+    let limit = first.as_ref().map_or(TimeLimit::Unlimited, |job| job.time_limit);
+    let change = patch::read(&request, limit, App::now(), &app.zone)?;
+    let options = patch::options(&request);
+    let orders = if options.is_empty() {
+        vec![Command::Update { jobs: vec![target(&job)], change: Box::new(change) }]
+    } else {
+        let mut orders = Vec::new();
+        for (old, ids) in by_request(&state, &named) {
+            let request = patch::request(&old, &options, App::now())?;
+            // One order for all that was named keeps the answer as short as the question.
+            let all = ids.len() == named.len();
+            let only = ids.into_iter().map(Target::Only).collect();
+            let jobs = if all { vec![target(&job)] } else { only };
+            let change = Box::new(JobChange { request: Some(request), ..change.clone() });
+            orders.push(Command::Update { jobs, change });
+        }
+        if orders.is_empty() {
+            orders.push(Command::Update { jobs: vec![target(&job)], change: Box::new(change) });
+        }
+        orders
+    };
+    let mut results = Vec::new();
+    for order in orders {
+        let reply = command(&app.handle, &caller, order).await?;
+        results.extend(settle(&app, name.clone(), Ok(reply)));
+    }
+    Ok(Json(ActionResponse { results }))
+}
+
+/// Jobs that ask for the same together: tasks of an array may have been changed one by one.
+fn by_request(state: &State, jobs: &[JobId]) -> Vec<(Request, Vec<JobId>)> {
+    let mut groups: Vec<(Request, Vec<JobId>)> = Vec::new();
+    for job in jobs.iter().filter_map(|id| state.job(*id)) {
+        match groups.iter_mut().find(|(request, _)| *request == job.spec.request) {
+            Some((_, ids)) => ids.push(job.id),
+            None => groups.push((job.spec.request.clone(), vec![job.id])),
+        }
+    }
+    groups
 }
 
 /// Gives a node no new work.

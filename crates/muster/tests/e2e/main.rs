@@ -11,4 +11,5 @@ mod keep;
 mod kill;
 mod mpi;
 mod place;
+mod remedy;
 mod slurm;

@@ -150,27 +150,17 @@ fn patch(pairs: &[(String, &str)]) -> Result<JobPatch, Failure> {
             "dependency" => patch.dependency = text(),
             "starttime" | "eligibletime" => patch.begin = text(),
             "deadline" => patch.deadline = text(),
-            "numnodes" | "reqnodes" | "numnodes-nodes" => patch.nodes = text(),
-            "numtasks" | "reqprocs" => {
-                patch.tasks = Some(value.parse().map_err(|_| invalid("NumTasks"))?);
-            }
-            "cpuspertask" => {
-                patch.cpus_per_task = Some(value.parse().map_err(|_| invalid("CPUsPerTask"))?);
-            }
-            "minmemorynode" => patch.memory_per_node = text(),
-            "minmemorycpu" => patch.memory_per_cpu = text(),
-            "gres" => patch.gres = text(),
-            "features" => patch.features = text(),
-            "reqnodelist" | "nodelist" => patch.node_list = text(),
-            "excnodelist" => patch.exclude = text(),
             "arraytaskthrottle" => {
                 patch.array_throttle =
                     Some(value.parse().map_err(|_| invalid("ArrayTaskThrottle"))?);
             }
             "requeue" => patch.requeue = Some(*value != "0"),
-            "licenses" => patch.licences = text(),
             "stdout" => patch.output = text(),
             other => {
+                if let Some(option) = option(other, value) {
+                    patch.options.push(option);
+                    continue;
+                }
                 return Err(Failure::error(
                     "scontrol",
                     &format!(
@@ -181,6 +171,68 @@ fn patch(pairs: &[(String, &str)]) -> Result<JobPatch, Failure> {
         }
     }
     Ok(patch)
+}
+
+/// The option of sbatch that says what a field of the request says (scontrol manual, "Specifications
+/// for update command, jobs"); the server reads it.
+fn option(key: &str, value: &str) -> Option<String> {
+    let name = match key {
+        "numnodes" | "reqnodes" | "numnodes-nodes" => "nodes",
+        "numtasks" | "reqprocs" => "ntasks",
+        "ntaskspernode" => "ntasks-per-node",
+        "cpuspertask" => "cpus-per-task",
+        "mincpusnode" => "mincpus",
+        "minmemorynode" => "mem",
+        "minmemorycpu" => "mem-per-cpu",
+        "mintmpdisknode" => "tmp",
+        "gres" | "trespernode" => return Some(format!("--gres={}", gres(value))),
+        "tresperjob" | "gpus" => return Some(format!("--gpus={}", gpus(value))),
+        "trespertask" | "gpuspertask" => return Some(format!("--gpus-per-task={}", gpus(value))),
+        "trespersocket" | "gpuspersocket" => {
+            return Some(format!("--gpus-per-socket={}", gpus(value)));
+        }
+        "gpuspernode" => "gpus-per-node",
+        "gpumemory" => "gpu-memory",
+        "features" => "constraint",
+        "reqnodelist" | "nodelist" => "nodelist",
+        "excnodelist" => "exclude",
+        "licenses" => "licenses",
+        "switches" => "switches",
+        "contiguous" => {
+            let yes = ["1", "yes", "y"].contains(&value.to_ascii_lowercase().as_str());
+            return Some(if yes { "--contiguous" } else { "--contiguous=" }.to_owned());
+        }
+        "oversubscribe" | "shared" => {
+            return Some(match value.to_ascii_lowercase().as_str() {
+                "0" | "no" | "n" | "exclusive" => "--exclusive".to_owned(),
+                "user" => "--exclusive=user".to_owned(),
+                _ => "--oversubscribe".to_owned(),
+            });
+        }
+        _ => return None,
+    };
+    let value = if value == "(null)" { "" } else { value };
+    Some(format!("--{name}={value}"))
+}
+
+/// A list of TRES (`gres/gpu:a100=2`) as one of GRES (`gpu:a100:2`).
+fn gres(value: &str) -> String {
+    if value == "(null)" {
+        return String::new();
+    }
+    let one = |entry: &str| {
+        let entry = entry.strip_prefix("gres/").or_else(|| entry.strip_prefix("gres:"));
+        entry.map(|e| e.replace('=', ":"))
+    };
+    let words = value.split(',').map(|entry| one(entry).unwrap_or_else(|| entry.to_owned()));
+    words.collect::<Vec<_>>().join(",")
+}
+
+/// As [`gres`], where only GPUs can stand.
+fn gpus(value: &str) -> String {
+    let list = gres(value);
+    let words = list.split(',').map(|entry| entry.strip_prefix("gpu:").unwrap_or(entry));
+    words.collect::<Vec<_>>().join(",")
 }
 
 fn update_node(client: &Client, names: &str, state: Option<&str>, reason: Option<&str>) -> Outcome {
@@ -234,6 +286,20 @@ mod tests {
         let refused = patch(&[("timelimit".to_owned(), "4h")]).expect_err("refused");
         assert_eq!(refused.text, "scontrol: error: Invalid TimeLimit value");
         assert!(patch(&[("bogus".to_owned(), "1")]).is_err());
+    }
+
+    #[test]
+    fn fields_of_the_request_become_options() {
+        let of = |key: &str, value: &str| {
+            let read = patch(&[(key.to_owned(), value)]).unwrap_or_else(|f| panic!("{}", f.text));
+            read.options.join(" ")
+        };
+        assert_eq!(of("gres", "gpu:6"), "--gres=gpu:6");
+        assert_eq!(of("trespernode", "gres/gpu:a100=2"), "--gres=gpu:a100:2");
+        assert_eq!(of("tresperjob", "gres/gpu:4"), "--gpus=4");
+        assert_eq!(of("features", "(null)"), "--constraint=");
+        assert_eq!(of("oversubscribe", "YES"), "--oversubscribe");
+        assert_eq!(of("contiguous", "0"), "--contiguous=");
     }
 
     #[test]
