@@ -26,9 +26,13 @@ pub(crate) fn command(file: &Path, state: Option<PathBuf>) -> Result<(), DaemonE
 pub(crate) fn restore(file: &Path, state: Option<PathBuf>) -> Result<(), DaemonError> {
     let dir = state_dir(state)?;
     crate::serve::make_state_dir(&dir)?;
-    sqlite::restore(file, &dir)?;
+    let replaced = sqlite::restore(file, &dir)?;
     say(&format!("restored {} into {}\n", file.display(), dir.display()));
-    say("jobs that ran when the backup was written and are gone since end as lost\n");
+    if let Some(aside) = replaced {
+        say(&format!("what was there is kept in {}\n", aside.display()));
+    }
+    say("at the next start: jobs that ran when the backup was written and are gone since end as\n");
+    say("lost; jobs that run now and are not in the backup are stopped\n");
     Ok(())
 }
 

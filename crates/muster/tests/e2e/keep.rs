@@ -78,9 +78,9 @@ fn a_backup_made_while_jobs_wait_can_be_restored() {
     assert!(!into.status.success(), "restored into a directory in use: {}", said(&into));
     daemon.stop();
 
-    std::fs::remove_dir_all(place.path("state")).unwrap();
     let output = place.muster(&["restore", file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", said(&output));
+    assert!(place.path("state").join("replaced-1/muster.db").exists(), "{}", said(&output));
     let _daemon = place.start();
     let client = place.client();
     let rows = client.queue(&QueueQuery::default()).unwrap().rows;

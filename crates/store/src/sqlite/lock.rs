@@ -7,7 +7,16 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// Held as long as the store is open. The kernel lets it go with the process, however that ends.
-pub(super) struct Lock(#[allow(dead_code, reason = "held, not used")] File);
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    /// Lets go by name: closing would not where a process that is just being forked has a copy of
+    /// the descriptor.
+    fn drop(&mut self) {
+        // The kernel lets go at the end of the process at the latest.
+        self.0.unlock().ok();
+    }
+}
 
 impl Lock {
     pub(super) fn take(dir: &Path) -> Result<Self, StoreError> {

@@ -307,16 +307,17 @@ fn a_backup_of_a_running_store_is_whole_and_is_restored() {
     assert!(matches!(refused, Err(StoreError::Locked { .. })), "{refused:?}");
     let state = author.state.clone();
     drop(author);
-    let refused = restore(&copy, dir.path());
-    assert!(matches!(refused, Err(StoreError::Exists { .. })), "{refused:?}");
+    let aside = restore(&copy, dir.path()).unwrap();
+    assert_eq!(aside, Some(dir.path().join("replaced-1")));
+    assert!(dir.path().join("replaced-1").join(FILE).exists(), "what was there is gone");
 
     let new = TempDir::new().unwrap();
-    let left_behind = new.path().join("muster.db-wal");
-    fs::write(&left_behind, "of another database").unwrap();
-    let refused = restore(&copy, new.path());
-    assert!(matches!(refused, Err(StoreError::Exists { .. })), "{refused:?}");
-    fs::remove_file(left_behind).unwrap();
-    restore(&copy, new.path()).unwrap();
+    fs::write(new.path().join("muster.db-wal"), "of another database").unwrap();
+    let aside = restore(&copy, new.path()).unwrap();
+    assert_eq!(aside, Some(new.path().join("replaced-1")));
+    assert!(!new.path().join("muster.db-wal").exists(), "another database's log is in use");
+    let empty = TempDir::new().unwrap();
+    assert_eq!(restore(&copy, empty.path()).unwrap(), None);
     let restored = Author::open(&new);
     assert_eq!(restored.state, state);
     assert!(restored.store.fence() >= fence);
