@@ -14,7 +14,11 @@ fi
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 token=$(python3 -c 'import secrets; print(secrets.token_hex(16))')
 host=$(hostname)
-echo "open      http://127.0.0.1:$port/lab?token=$token"
+# The log may be read by others, so the address with its token goes to a file of your own.
+address=$HOME/.jupyter-$SLURM_JOB_ID
+(umask 077 && echo "http://127.0.0.1:$port/lab?token=$token" >"$address")
+echo "server    http://127.0.0.1:$port/lab"
+echo "open      the address in $address (cat it: it holds the token)"
 echo "from afar ssh -L $port:127.0.0.1:$port $host    (then open the same address)"
 echo "stop      scancel $SLURM_JOB_ID"
 # The token goes by the environment: other users can read a command line.

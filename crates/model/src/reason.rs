@@ -152,9 +152,10 @@ pub enum Reason {
         /// Until when.
         until: Timestamp,
     },
-    /// It could not be launched and is held until somebody looks.
+    /// It lost its node as often as the policy allows and is held until somebody looks
+    /// (Slurm's `MaxBatchRequeue`).
     LaunchFailedHeld {
-        /// What the engine said.
+        /// What happened.
         message: String,
     },
     /// The plan that would start it broke a rule; it is held and an alarm is raised.
@@ -266,7 +267,7 @@ impl Reason {
             Self::Deadline { at: Timestamp::from_secs(60) },
             Self::HetPeer { peer: JobId(8) },
             Self::Requeued { until: Timestamp::from_secs(60) },
-            Self::LaunchFailedHeld { message: "no such directory".to_owned() },
+            Self::LaunchFailedHeld { message: "its node was lost 11 times".to_owned() },
             Self::PlanRefused { rule: "over-allocated".to_owned() },
             Self::BudgetEnded,
         ]
@@ -379,7 +380,7 @@ impl fmt::Display for Reason {
             }
             Self::Requeued { .. } => f.write_str("was put back in the queue a moment ago"),
             Self::LaunchFailedHeld { message } => {
-                write!(f, "could not be launched and is held: {message}")
+                write!(f, "is held after too many restarts: {message}")
             }
             Self::PlanRefused { rule } => {
                 write!(f, "the plan that would start it broke a rule ({rule}); held, please report")

@@ -395,3 +395,20 @@ fn gates_are_settled_once() {
     c.event(EventKind::JobsForgotten { jobs: vec![target] });
     assert_eq!(c.state.jobs[&job].gates[0].status, GateStatus::Met(at(5)));
 }
+
+#[test]
+fn a_job_that_loses_its_node_too_often_is_held_for_somebody_to_look_at() {
+    let mut c = Cluster::new();
+    let spec = JobSpec { name: "worn".to_owned(), requeue: true, ..JobSpec::default() };
+    let job = c.submit(spec);
+    for _ in 0..=c.state.policy.max_restarts {
+        assert!(c.is_free(job), "it may not start again");
+        c.run(job);
+        c.end(job, 0, EndCause::NodeLost);
+    }
+    let record = &c.state.jobs[&job];
+    assert_eq!(record.state, JobState::Pending);
+    assert!(matches!(record.hold, Some(Hold::System(_))), "{:?}", record.hold);
+    c.event(EventKind::JobReleased { job });
+    assert!(c.is_free(job));
+}

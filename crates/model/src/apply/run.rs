@@ -2,15 +2,15 @@
 
 use super::ApplyError;
 use crate::{
-    EndCause, ExitReport, Hold, Job, JobId, JobState, Placement, State, StepRecord, StopCause,
-    TimeLimit, Timestamp,
+    EndCause, ExitReport, Hold, Job, JobId, JobState, Placement, Reason, State, StepRecord,
+    StopCause, TimeLimit, Timestamp,
 };
 use std::sync::Arc;
 
 /// What becomes of a job whose attempt is over.
 enum Outcome {
     Over(JobState),
-    Requeued { hold: bool },
+    Requeued { hold: Option<Hold> },
 }
 
 impl State {
@@ -130,9 +130,7 @@ impl State {
                 new.stop = None;
                 new.eligible = None;
                 new.time_limit = old.spec.time_limit.unwrap_or(old.time_limit);
-                if hold {
-                    new.hold = Some(Hold::User);
-                }
+                new.hold = hold.or(new.hold);
             }
         }
         self.replace(&old, new);
@@ -157,22 +155,28 @@ impl State {
             true => JobState::Completed,
             false => JobState::Failed,
         };
-        let may_restart = job.spec.requeue && job.attempt <= self.policy.max_restarts;
+        // A job that takes its nodes down again and again is held for somebody to look at.
+        let restart = || {
+            let message = format!("its node was lost {} times", job.attempt);
+            let worn_out = job.attempt > self.policy.max_restarts;
+            let hold = worn_out.then_some(Hold::System(Reason::LaunchFailedHeld { message }));
+            Outcome::Requeued { hold }
+        };
         match report.cause {
             // It ended by itself with success: whatever was asked of it, it is done.
             EndCause::Exited if report.status.success() => Outcome::Over(JobState::Completed),
             EndCause::TimeLimit => Outcome::Over(JobState::Timeout),
             EndCause::OutOfMemory => Outcome::Over(JobState::OutOfMemory),
             EndCause::LaunchFailed => Outcome::Over(JobState::Failed),
-            EndCause::NodeReboot | EndCause::NodeLost if may_restart => {
-                Outcome::Requeued { hold: false }
-            }
+            EndCause::NodeReboot | EndCause::NodeLost if job.spec.requeue => restart(),
             EndCause::NodeReboot | EndCause::NodeLost => Outcome::Over(JobState::NodeFail),
             EndCause::Exited | EndCause::Stopped => match stop {
                 None => Outcome::Over(by_status()),
-                Some(StopCause::Requeue { hold }) => Outcome::Requeued { hold: *hold },
+                Some(StopCause::Requeue { hold }) => {
+                    Outcome::Requeued { hold: hold.then_some(Hold::User) }
+                }
                 Some(StopCause::Preempted(_)) if job.spec.requeue => {
-                    Outcome::Requeued { hold: false }
+                    Outcome::Requeued { hold: None }
                 }
                 Some(StopCause::Preempted(_)) => Outcome::Over(JobState::Preempted),
                 Some(StopCause::Deadline) => Outcome::Over(JobState::Deadline),
