@@ -6,7 +6,7 @@ use muster_api::{JobRef, SubmitRequest, SubmitResponse, Tool};
 use muster_client::{Client, ClientError};
 use muster_model::{JobId, JobKind};
 use muster_slurm_syntax::options::Command;
-use muster_slurm_syntax::script::SCRIPT_BYTES_MAX;
+use muster_slurm_syntax::script::{SCRIPT_BYTES_MAX, text_of};
 use muster_slurm_syntax::submission::{CommandLine, command_line};
 
 use crate::act;
@@ -152,7 +152,7 @@ fn scripts(line: &CommandLine) -> (Vec<String>, Vec<String>) {
 fn read(name: &str) -> Result<String, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{name}: {error} [E_SCRIPT_READ]"));
     let mut bytes = Vec::new();
-    // One byte more than the bound, so that the daemon sees that it is passed.
+    // One byte more than the bound, to see that it is passed.
     let limit = SCRIPT_BYTES_MAX as u64 + 1;
     if name == "-" {
         std::io::stdin().lock().take(limit).read_to_end(&mut bytes).map_err(failed)?;
@@ -161,8 +161,9 @@ fn read(name: &str) -> Result<String, Failure> {
             .and_then(|file| file.take(limit).read_to_end(&mut bytes))
             .map_err(failed)?;
     }
-    String::from_utf8(bytes)
-        .map_err(|_| Failure::new(format!("{name}: the script is not text [E_SCRIPT_NUL]")))
+    text_of(&bytes)
+        .map(str::to_owned)
+        .map_err(|problem| Failure::new(format!("{name}: {}", problem.told())))
 }
 
 /// A submission from here.

@@ -6,7 +6,7 @@ use muster_api::{JobEnd, JobRef, SubmitResponse, Tool};
 use muster_client::Client;
 use muster_model::{JobId, JobKind, JobState};
 use muster_slurm_syntax::options::Command;
-use muster_slurm_syntax::script::SCRIPT_BYTES_MAX;
+use muster_slurm_syntax::script::{SCRIPT_BYTES_MAX, text_of};
 use muster_slurm_syntax::submission::CommandLine;
 
 use crate::fail::{Failure, Outcome};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 /// The script's name and text: a file, or standard input.
 fn script(line: &CommandLine) -> Result<(String, String), Failure> {
     let mut bytes = Vec::new();
-    // One byte more than the bound, so that the daemon sees that it is passed.
+    // One byte more than the bound, to see that it is passed.
     let limit = SCRIPT_BYTES_MAX as u64 + 1;
     let name = match line.script.as_deref() {
         None | Some("-") => {
@@ -73,9 +73,9 @@ fn script(line: &CommandLine) -> Result<(String, String), Failure> {
             path.to_owned()
         }
     };
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok((name, text)),
-        Err(_) => Err(Failure::error("sbatch", "the batch script is not text [E_SCRIPT_NUL]")),
+    match text_of(&bytes) {
+        Ok(text) => Ok((name, text.to_owned())),
+        Err(problem) => Err(Failure::error("sbatch", &problem.told())),
     }
 }
 

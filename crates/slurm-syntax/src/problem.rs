@@ -37,6 +37,13 @@ impl Problem {
         self.hints.push(hint.into());
         self
     }
+
+    /// The message with its code in brackets, then its hints: what a command prints.
+    pub fn told(&self) -> String {
+        let first = format!("{} [{}]", self.what, self.code);
+        let hints = self.hints.iter().map(|hint| format!("hint: {hint}"));
+        std::iter::once(first).chain(hints).collect::<Vec<_>>().join("\n")
+    }
 }
 
 impl fmt::Display for Problem {

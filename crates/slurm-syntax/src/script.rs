@@ -61,21 +61,27 @@ pub struct Header {
 /// Takes a script's bytes as text.
 ///
 /// # Errors
-/// [`Code::ScriptLarge`] and [`Code::ScriptNul`].
+/// [`Code::ScriptLarge`], [`Code::ScriptNul`] (a binary) and [`Code::ScriptEncoding`].
 pub fn text_of(bytes: &[u8]) -> Result<&str, Problem> {
     if bytes.len() > SCRIPT_BYTES_MAX {
-        return Err(large(bytes.len()));
+        return Err(large());
     }
-    std::str::from_utf8(bytes)
-        .map_err(|_| Problem::new(Code::ScriptNul, "the script is not text (UTF-8)"))
+    std::str::from_utf8(bytes).map_err(|error| {
+        if bytes.contains(&0) {
+            return Problem::new(Code::ScriptNul, "the script has a NUL character: it is a binary")
+                .hint("submit a program with --wrap: sbatch --wrap ./program");
+        }
+        let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+        let what = format!("the script is not UTF-8: line {line} has bytes of another encoding");
+        Problem::new(Code::ScriptEncoding, what)
+            .hint("convert it, Korean for example: iconv -f EUC-KR -t UTF-8 FILE > NEW")
+    })
 }
 
-fn large(bytes: usize) -> Problem {
-    Problem::new(
-        Code::ScriptLarge,
-        format!("the script has {bytes} bytes; at most {SCRIPT_BYTES_MAX} are allowed"),
-    )
-    .hint("put data and programs into files of their own")
+/// A reader stops one byte behind the bound, so the true size is not known here.
+fn large() -> Problem {
+    Problem::new(Code::ScriptLarge, format!("the script has more than {SCRIPT_BYTES_MAX} bytes"))
+        .hint("put data and programs into files of their own")
 }
 
 /// Reads a script's header.
@@ -110,7 +116,7 @@ fn whole(script: &str) -> Option<Diagnostic> {
         Some(Diagnostic::at(place, None, problem))
     };
     if script.len() > SCRIPT_BYTES_MAX {
-        return Some(Diagnostic::at(Place::Request, None, large(script.len())));
+        return Some(Diagnostic::at(Place::Request, None, large()));
     }
     if script.trim().is_empty() {
         let problem = Problem::new(Code::ScriptEmpty, "the batch script is empty");
@@ -400,6 +406,22 @@ mod tests {
         assert_eq!(header.components[2][0].words[0].text, "-n2");
         assert_eq!(header.warnings[0].code, Code::WarnDeprecated);
         assert_eq!(code("#!/bin/sh\n#SBATCH -n1 : -n2\n"), Code::LineWord);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_of_ours() {
+        let problem = |bytes: &[u8]| text_of(bytes).expect_err("refused");
+        // "gil" in EUC-KR, and an e with an acute accent in Latin-1.
+        for other in [&b"\xb1\xe6"[..], b"\xe9"] {
+            let found = problem(&[b"#!/bin/sh\n# ", other, b"\n"].concat());
+            assert_eq!(found.code, Code::ScriptEncoding);
+            assert!(found.what.contains("line 2"), "{}", found.what);
+            assert!(found.hints[0].contains("iconv -f EUC-KR -t UTF-8"));
+        }
+        assert_eq!(problem(b"\x7fELF\x02\0\xff").code, Code::ScriptNul);
+        let large = problem(&vec![b'x'; SCRIPT_BYTES_MAX + 1]);
+        assert_eq!(large.what, "the script has more than 4194304 bytes");
+        assert_eq!(text_of("한글".as_bytes()), Ok("한글"));
     }
 
     #[test]
