@@ -32,9 +32,9 @@ pub(crate) enum Command {
     Wait(Jobs),
     /// Print what a job wrote
     Logs(LogsArgs),
-    /// Connect to a job's terminal
+    /// Connect to a job's terminal; control-] leaves it and the job goes on
     Attach {
-        /// The job
+        /// A job that `muster run --pty` started
         job: String,
     },
     /// What waits and runs
@@ -228,12 +228,15 @@ pub(crate) struct HistoryArgs {
     /// Only jobs in these states: completed, failed, timeout
     #[arg(long, short = 't', value_name = "STATES")]
     pub(crate) state: Option<String>,
-    /// Jobs that ended since then: today, 2026-12-01, now-2hours
+    /// Jobs that ended since then: today (the default), 2026-12-01, now-2hours
     #[arg(long, short = 'S', value_name = "WHEN")]
     pub(crate) since: Option<String>,
     /// Jobs submitted before then
     #[arg(long, short = 'E', value_name = "WHEN")]
     pub(crate) until: Option<String>,
+    /// The newest so many jobs, 0 for all [default: 1000, with --json all]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<usize>,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
