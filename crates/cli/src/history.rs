@@ -1,5 +1,7 @@
 //! `muster history`: jobs of the past.
 
+use std::collections::VecDeque;
+
 use jiff::tz::TimeZone;
 use muster_api::{HistoryQuery, HistoryRow, PAGE_MAX};
 use muster_client::Client;
@@ -8,8 +10,22 @@ use muster_slurm_syntax::when;
 use serde_json::json;
 
 use crate::args::HistoryArgs;
-use crate::say::{self, Failure, Outcome, print};
-use crate::table::{Table, terminal_width};
+use crate::say::{self, Failure, Outcome, note, print};
+use crate::table::{Table, Yield, terminal_width};
+
+/// Rows of a table unless `--limit` says otherwise.
+const LIMIT: usize = 1000;
+
+/// What gives way in a narrow terminal.
+const YIELDS: &[Yield] = &[
+    Yield::DropSame("USER"),
+    Yield::Shorten("NAME", 14),
+    Yield::Drop("CPUS"),
+    Yield::Drop("GPUS"),
+    Yield::Drop("STARTED"),
+    Yield::Drop("USER"),
+    Yield::Shorten("NODES", 12),
+];
 
 /// Runs the command.
 pub(crate) fn run(args: &HistoryArgs) -> Outcome {
@@ -23,25 +39,36 @@ pub(crate) fn run(args: &HistoryArgs) -> Outcome {
         let at = if today { Timestamp::from_secs(at.secs() - 86_400) } else { at };
         Ok(Some(at.millis()))
     };
+    let today = args.jobs.is_empty() && args.since.is_none() && args.until.is_none();
+    let since = if today { Some("today".to_owned()) } else { args.since.clone() };
     let mut query = HistoryQuery {
         jobs: (!args.jobs.is_empty()).then(|| args.jobs.join(",")),
         users: args.user.clone(),
         states: args.state.clone(),
-        from_ms: instant(&args.since)?,
+        from_ms: instant(&since)?,
         to_ms: instant(&args.until)?,
         limit: Some(PAGE_MAX),
         ..HistoryQuery::default()
     };
     let client = Client::connect()?;
-    let mut rows = Vec::new();
+    if today {
+        note("jobs that ended today; --since 2026-01-31 or --since now-7days shows earlier ones");
+    }
+    let most = most(args);
+    let (mut rows, mut left_out) = (VecDeque::new(), 0);
     loop {
         let page = client.history(&query)?;
         rows.extend(page.rows);
+        left_out += keep_newest(&mut rows, most);
         match page.next {
             Some(next) => query.after = Some(next),
             None => break,
         }
     }
+    if left_out > 0 {
+        note(&format!("{left_out} earlier jobs are not shown; --limit 0 shows all"));
+    }
+    let rows = Vec::from(rows);
     if args.json {
         return say::json(&json!({ "jobs": rows }));
     }
@@ -50,11 +77,29 @@ pub(crate) fn run(args: &HistoryArgs) -> Outcome {
     Ok(0)
 }
 
+/// Rows to show at most: JSON is for programs and whole unless a bound is asked.
+fn most(args: &HistoryArgs) -> usize {
+    match args.limit {
+        Some(0) => usize::MAX,
+        Some(limit) => limit,
+        None if args.json => usize::MAX,
+        None => LIMIT,
+    }
+}
+
+/// Drops the oldest rows above the bound; how many.
+fn keep_newest<T>(rows: &mut VecDeque<T>, most: usize) -> usize {
+    let over = rows.len().saturating_sub(most);
+    rows.drain(..over);
+    over
+}
+
 fn table(rows: &[HistoryRow]) -> Table {
     let mut table = Table::new(&[
         "JOB", "NAME", "USER", "STATE", ">EXIT", "STARTED", ">RAN", ">CPUS", ">GPUS", "NODES",
         "MESSAGE",
-    ]);
+    ])
+    .yielding(YIELDS);
     for row in rows {
         let ran =
             row.started_ms.zip(row.ended_ms).map(|(start, end)| say::seconds(end.since(start).0));
@@ -73,4 +118,17 @@ fn table(rows: &[HistoryRow]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_rows_are_kept() {
+        let mut rows = VecDeque::from([1, 2, 3]);
+        assert_eq!(keep_newest(&mut rows, 2), 1);
+        assert_eq!(rows, [2, 3]);
+        assert_eq!(keep_newest(&mut rows, usize::MAX), 0);
+    }
 }

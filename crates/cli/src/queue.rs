@@ -9,10 +9,27 @@ use serde_json::json;
 
 use crate::args::QueueArgs;
 use crate::say::{self, Failure, Outcome, print};
-use crate::table::{Table, terminal_width};
+use crate::table::{Table, Yield, cut, terminal_width};
 
 /// Time between two looks with `--watch`.
 const WATCH: Duration = Duration::from_secs(2);
+
+/// What gives way in a narrow terminal: the least useful first, never where or why.
+const YIELDS: &[Yield] = &[
+    Yield::DropSame("PARTITION"),
+    Yield::Drop("LIMIT"),
+    Yield::Shorten("NAME", 14),
+    Yield::DropSame("USER"),
+    Yield::Drop("PARTITION"),
+    Yield::DropSame("NODES"),
+    Yield::DropSame("CPUS"),
+    Yield::Shorten("USER", 8),
+    Yield::Drop("CPUS"),
+    Yield::Shorten("NAME", 8),
+    Yield::Drop("NODES"),
+    Yield::Drop("USER"),
+    Yield::Drop("TIME"),
+];
 
 /// Runs the command.
 pub(crate) fn run(args: &QueueArgs) -> Outcome {
@@ -76,7 +93,8 @@ fn table(rows: &[QueueRow], now: Timestamp) -> Table {
         ">CPUS",
         ">GPUS",
         "WHERE OR WHY",
-    ]);
+    ])
+    .yielding(YIELDS);
     let mut rows: Vec<&QueueRow> = rows.iter().collect();
     rows.sort_by_key(|row| {
         (row.state == JobState::Pending, std::cmp::Reverse(row.priority), row.id)
@@ -84,7 +102,7 @@ fn table(rows: &[QueueRow], now: Timestamp) -> Table {
     for row in rows {
         table.row(vec![
             row.job.clone(),
-            short(&row.name, 24),
+            cut(&row.name, Some(24)),
             row.user.clone(),
             row.partition.clone(),
             say::word(row.state).to_ascii_lowercase(),
@@ -115,13 +133,6 @@ fn used(row: &QueueRow, now: Timestamp) -> String {
     let Some(started) = row.started_ms else { return String::new() };
     let end = if row.state.is_over() { row.ended_ms.unwrap_or(now) } else { now };
     say::seconds(end.since(started).0)
-}
-
-fn short(text: &str, chars: usize) -> String {
-    if text.chars().count() <= chars {
-        return text.to_owned();
-    }
-    text.chars().take(chars - 1).chain(std::iter::once('…')).collect()
 }
 
 #[cfg(test)]
@@ -156,5 +167,21 @@ mod tests {
 2    train  mara  main       pending        1:00:00      1     4     2  needs 8 gpus on one node; 2 are free
 "
         );
+    }
+
+    #[test]
+    fn eighty_columns_show_where_or_why() {
+        let text = "needs 8 gpus on one node; 2 are free";
+        let rows = [
+            row(json!({"id": 100_067, "job": "100067", "state": "running", "started_ms": 1000,
+                "name": "한글-학습-작업-이름이-아주-길다-1", "node_list": "node1"})),
+            row(json!({"id": 2, "job": "900_[3-9%2]", "state": "pending", "user": "jo",
+                "reason": {"code": "RESOURCES", "word": "Resources", "text": text}})),
+        ];
+        let table = table(&rows, Timestamp::from_secs(18)).text(Some(80));
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[0].ends_with("WHERE OR WHY") && lines[0].contains("GPUS"), "{table}");
+        assert!(lines[1].ends_with("node1"), "{table}");
+        assert!(lines[2].contains("needs 8 gpus on one node"), "{table}");
     }
 }
