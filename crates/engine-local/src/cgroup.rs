@@ -56,6 +56,8 @@ pub(crate) struct GroupLimits<'a> {
 pub(crate) struct Cgroups {
     way: Way,
     enforcement: Enforcement,
+    /// What it was detected below, and for which instance.
+    origin: Option<(PathBuf, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +71,8 @@ impl Cgroups {
     /// Looks at the mounts below `root` (`/`, or a captured tree) and prepares a directory named
     /// after `instance` wherever the caller may write.
     pub(crate) fn detect(root: &Path, instance: &str) -> Self {
-        detect::detect(root, instance)
+        let origin = Some((root.to_owned(), instance.to_owned()));
+        Self { origin, ..detect::detect(root, instance) }
     }
 
     /// The way without any cgroup, as a user without rights has it.
@@ -83,7 +86,7 @@ impl Cgroups {
             )],
             ..Enforcement::default()
         };
-        Self { way: Way::None, enforcement }
+        Self { way: Way::None, enforcement, origin: None }
     }
 
     /// What this way enforces.
@@ -91,8 +94,18 @@ impl Cgroups {
         &self.enforcement
     }
 
-    /// Makes a job's cgroup.
+    /// Makes a job's cgroup. Where somebody removed the directory above it (a cleaner, an admin),
+    /// that is made again.
     pub(crate) fn create(&self, name: &str, limits: &GroupLimits<'_>) -> io::Result<Group> {
+        match (self.make(name, limits), &self.origin) {
+            (Err(error), Some((root, instance))) if error.kind() == io::ErrorKind::NotFound => {
+                Self::detect(root, instance).make(name, limits)
+            }
+            (made, _) => made,
+        }
+    }
+
+    fn make(&self, name: &str, limits: &GroupLimits<'_>) -> io::Result<Group> {
         Ok(match &self.way {
             Way::V2(root) => Group::V2(root.create(name, limits)?),
             Way::V1(root) => Group::V1(root.create(name, limits)?),
@@ -108,6 +121,20 @@ impl Cgroups {
             Way::None => Vec::new(),
         };
         paths.iter().map(|p| p.to_string_lossy().into_owned()).collect()
+    }
+
+    /// Removes the directories of the instance that no job is in, so that a state directory that
+    /// is given up leaves nothing behind.
+    pub(crate) fn leave(&self) {
+        let bases = match &self.way {
+            Way::V2(root) => root.directories(""),
+            Way::V1(root) => root.bases(),
+            Way::None => Vec::new(),
+        };
+        for base in bases {
+            // The kernel refuses where a job is still in it.
+            fs::remove_dir(base).ok();
+        }
     }
 
     /// Kills what is left in cgroups whose supervisor vanished, and removes them.

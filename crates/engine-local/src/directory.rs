@@ -51,7 +51,7 @@ impl StateDirectory {
         fs::DirBuilder::new().recursive(true).mode(0o711).create(root)?;
         let root = root.canonicalize()?;
         let state = Self { root };
-        crate::runtime::place_jobs(&state.root, &state.instance())?;
+        state.place_jobs()?;
         if nix::unistd::geteuid().is_root() {
             for directory in [state.root.clone(), state.jobs()] {
                 let mode = fs::metadata(&directory)?.permissions().mode();
@@ -87,6 +87,11 @@ impl StateDirectory {
                 (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
             });
         format!("{hash:016x}")
+    }
+
+    /// Makes the directory of all jobs where it is missing.
+    pub(crate) fn place_jobs(&self) -> io::Result<()> {
+        crate::runtime::place_jobs(&self.root, &self.instance())
     }
 
     /// Every job that has a directory, in order.

@@ -91,7 +91,9 @@ pub fn shepherd_main(arguments: &[String]) -> Result<(), ShepherdError> {
     // The word for whoever started us; nobody listening is fine.
     io::stdout().write_all(b"+").and_then(|()| io::stdout().flush()).ok();
     close_output()?;
-    shepherd.serve()
+    let served = shepherd.serve();
+    shepherd.shared.cgroups.leave();
+    served
 }
 
 /// Gives standard output up, so that no supervisor or job holds the starter's pipe.

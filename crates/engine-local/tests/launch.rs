@@ -223,6 +223,20 @@ fn what_a_reboot_swept_from_memory_is_known_from_the_journal() {
 }
 
 #[test]
+fn directories_that_a_cleaner_removed_are_made_again() {
+    let site = Site::new();
+    let daemon = site.start();
+    daemon.run(&script(&site, 1, "true"));
+    daemon.acknowledge(1);
+    let jobs = site.state().join("jobs");
+    let jobs = std::fs::read_link(&jobs).unwrap_or(jobs);
+    std::fs::remove_dir_all(jobs).expect("swept");
+    site.remove_cgroups();
+    let report = daemon.run(&script(&site, 2, "exit 5"));
+    assert_eq!((report.cause, report.status), (EndCause::Exited, exited(5)), "{report:?}");
+}
+
+#[test]
 fn an_order_of_a_replaced_writer_is_refused() {
     let site = Site::new();
     let daemon = site.start();

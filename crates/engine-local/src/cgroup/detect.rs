@@ -95,7 +95,7 @@ fn try_v1(_root: &Path, mounts: &[Mount], instance: &str) -> Option<Cgroups> {
         notes: Vec::new(),
     };
     note_missing(&mut enforcement, "its hierarchy is not mounted or may not be written");
-    Some(Cgroups { way: Way::V1(root), enforcement })
+    Some(Cgroups { way: Way::V1(root), enforcement, origin: None })
 }
 
 /// A v1 cpuset is usable only once it has CPUs and memory nodes: copies them from above.
@@ -141,7 +141,7 @@ fn try_v2(root: &Path, mounts: &[Mount], instance: &str) -> Option<Cgroups> {
         notes: Vec::new(),
     };
     note_missing(&mut enforcement, "the controller is not delegated to muster's cgroup");
-    Some(Cgroups { way: Way::V2(root), enforcement })
+    Some(Cgroups { way: Way::V2(root), enforcement, origin: None })
 }
 
 /// The caller's own cgroup where it may write, with its processes moved to a leaf.

@@ -118,6 +118,15 @@ impl Root {
     }
 }
 
+impl Root {
+    /// The instance's own directories, those within others first.
+    pub(super) fn bases(&self) -> Vec<PathBuf> {
+        let shared = self.cpuset.iter().filter_map(|base| fs::read_dir(base).ok());
+        let shared = shared.flatten().flatten().map(|entry| entry.path()).filter(|p| p.is_dir());
+        shared.chain(self.cpuset.clone()).chain(self.directories("")).collect()
+    }
+}
+
 fn make(directory: &Path) -> io::Result<()> {
     match fs::create_dir(directory) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),

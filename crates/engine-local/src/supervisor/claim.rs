@@ -28,7 +28,15 @@ pub(super) fn claim(shared: &Shared, spec: &LaunchSpec) -> io::Result<Option<Cla
     let key = spec.key();
     let jobs = shared.state.jobs();
     let new = jobs.join(format!("{NEW_PREFIX}{key}.{}", std::process::id()));
-    fs::DirBuilder::new().mode(0o711).create(&new)?;
+    let make = || fs::DirBuilder::new().mode(0o711).create(&new);
+    match make() {
+        // Somebody removed the directory of all jobs (a cleaner of temporary files): made again.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            shared.state.place_jobs()?;
+            make()?;
+        }
+        made => made?,
+    }
     let made = fill(shared, spec, &new);
     let renamed = made.and_then(|claimed| {
         fs::rename(&new, jobs.join(key.to_string()))?;

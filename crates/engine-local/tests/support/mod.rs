@@ -134,7 +134,7 @@ impl Drop for Site {
 
 impl Site {
     /// Removes this state directory's own cgroup in every hierarchy.
-    fn remove_cgroups(&self) {
+    pub(crate) fn remove_cgroups(&self) {
         let Ok(state) = self.state().canonicalize() else { return };
         // The engine's name for it, FNV-1a of the path.
         let hash = state.to_string_lossy().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
