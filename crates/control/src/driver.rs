@@ -66,6 +66,12 @@ pub fn spawn(parts: Parts, settings: Settings) -> Result<Controller, StoreError>
     let final_snapshotter = store.snapshotter()?;
     let (mut writer, warnings) = Writer::open(store, clock.now())?;
     writer.set_missing_grace(settings.missing_grace);
+    for engine in &engines {
+        // One that cannot tell now tells with its first listing.
+        if let Ok(inventory) = engine.inventory() {
+            writer.raise_floor(&inventory);
+        }
+    }
     for why in warnings {
         (settings.alarm)(Alarm::Warning { why });
     }

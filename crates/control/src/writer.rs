@@ -31,6 +31,8 @@ pub struct Writer {
     missing_grace: Seconds,
     timers: Timers,
     snapshot_at: u64,
+    /// Engines had jobs up to this one, whatever the state says: new ones come after it.
+    floor: JobId,
     /// The engine that each attempt with an unacknowledged exit is on.
     exits: BTreeMap<(JobId, u32), EngineName>,
 }
@@ -80,6 +82,7 @@ impl Writer {
             missing_grace: Seconds(20),
             timers,
             snapshot_at: snapshot,
+            floor: JobId(0),
             exits: BTreeMap::new(),
         };
         Ok((writer, warnings))
@@ -133,7 +136,8 @@ impl Writer {
             Command::Configure(site) => Some(site.nodes.clone()),
             _ => None,
         };
-        let meaning = command::meaning(&open.turn.state, open.turn.at, principal, command)?;
+        let mut meaning = command::meaning(&open.turn.state, open.turn.at, principal, command)?;
+        meaning.above(self.floor)?;
         // One event is applied whole or not at all by itself.
         let savepoint = (meaning.events.len() > 1).then(|| open.turn.savepoint());
         for kind in meaning.events {
@@ -168,6 +172,13 @@ impl Writer {
         Ok(())
     }
 
+    /// Gives no id again that an engine had: the store may be older than what the engine did.
+    pub fn raise_floor(&mut self, inventory: &Inventory) {
+        let running = inventory.running.iter().map(|r| r.job);
+        let all = running.chain(inventory.exited.iter().map(|e| e.0)).chain([inventory.highest]);
+        self.floor = all.fold(self.floor, JobId::max);
+    }
+
     /// Puts a full listing of an engine, asked for at `taken`, into the turn.
     ///
     /// # Errors
@@ -179,6 +190,7 @@ impl Writer {
         taken: Timestamp,
         inventory: Inventory,
     ) -> Result<(), ApplyError> {
+        self.raise_floor(&inventory);
         for (job, attempt, _) in &inventory.exited {
             open.exits.insert((*job, *attempt), engine.clone());
         }

@@ -569,3 +569,13 @@ fn use_by_others_makes_only_those_decisions_stale_that_it_touches() {
         assert_eq!(outcome.stale, stale, "CPU {cpu}");
     }
 }
+
+#[test]
+fn ids_that_an_engine_had_are_not_given_again() {
+    let mut desk = Desk::new();
+    let mut open = desk.writer.begin(desk.now);
+    let listing = Inventory { nodes: nodes(2, 4), highest: JobId(40), ..Inventory::default() };
+    desk.writer.inventory(&mut open, &EngineName::local(), desk.now, listing).unwrap();
+    desk.writer.commit(open).unwrap();
+    assert_eq!([desk.plain(), desk.plain()], [41, 42]);
+}

@@ -119,8 +119,13 @@ fn complain(error: &dyn std::error::Error) -> i32 {
 }
 
 fn up(options: &UpOptions, detached: bool) -> Result<(), DaemonError> {
-    let setup = Setup::of(options)?;
+    let mut setup = Setup::of(options)?;
+    crate::listen::nobody_answers(&setup.socket)?;
+    let note = crate::practice::settle(&mut setup)?;
     if !options.foreground {
+        if let Some(note) = note {
+            say(&format!("{note}\n"));
+        }
         let ping = start::in_background(&setup, options)?;
         greet(&setup, &ping);
         return Ok(());
@@ -130,6 +135,9 @@ fn up(options: &UpOptions, detached: bool) -> Result<(), DaemonError> {
         let _ = nix::unistd::setsid();
     }
     log_to_stderr(&setup.config.daemon.log)?;
+    if let Some(note) = note {
+        tracing::info!("{note}");
+    }
     let ran = serve::run(setup, || {
         if detached {
             start::say_ready();

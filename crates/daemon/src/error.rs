@@ -13,6 +13,28 @@ pub enum DaemonError {
     /// `--practice` cannot be read.
     #[error("--practice: {0} [E_PRACTICE]")]
     Practice(String),
+    /// The state directory has jobs for other nodes than those asked for.
+    #[error("{} is for {was} and has {unfinished} jobs that are not over; they cannot go on with {now} [E_PRACTICE]\nhint: name another state directory with --state, or start it as it was and let its jobs end", .dir.display())]
+    PracticeChanged {
+        /// The state directory.
+        dir: PathBuf,
+        /// What it was used with.
+        was: String,
+        /// What is asked for.
+        now: String,
+        /// Jobs that are not over.
+        unfinished: usize,
+    },
+    /// The state directory is another user's.
+    #[error("only an admin may {what}: {} belongs to user {uid} [E_ADMIN_ONLY]\nhint: ask the one who runs the daemon", .dir.display())]
+    AdminOnly {
+        /// What was asked for.
+        what: &'static str,
+        /// The state directory.
+        dir: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
     /// A unix socket's path is bounded by the kernel.
     #[error("the socket's path {} is longer than 107 bytes [E_SOCKET_LONG]\nhint: name a shorter one with --socket or MUSTER_SOCKET", .socket.display())]
     SocketLong {

@@ -18,6 +18,7 @@ mod listen;
 mod mail;
 mod patch;
 mod place;
+mod practice;
 mod reasons;
 mod serve;
 mod setup;

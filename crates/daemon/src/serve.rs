@@ -40,6 +40,7 @@ pub(crate) fn run(setup: Setup, ready: impl FnOnce()) -> Result<(), DaemonError>
     listen::nobody_answers(&setup.socket)?;
     let store = crate::stores::open(&setup.state_dir)?;
     let engine = Arc::new(start_engine(&setup)?);
+    crate::practice::note(&setup)?;
     // After the engine: what starts jobs keeps the limits that this process was given.
     raise_descriptor_limit();
     let alarms = Arc::new(Alarms::new(&setup.state_dir));
@@ -87,7 +88,8 @@ fn raise_descriptor_limit() {
     }
 }
 
-fn start_engine(setup: &Setup) -> Result<LocalEngine, DaemonError> {
+/// Starts the engine of this machine.
+pub(crate) fn start_engine(setup: &Setup) -> Result<LocalEngine, DaemonError> {
     let exe = std::env::current_exe().map_err(DaemonError::system("finding this program"))?;
     let practice = setup.config.local.practice;
     let config = LocalConfig {

@@ -78,6 +78,17 @@ impl Setup {
         Ok(Self { config, source, overrides, state_dir, socket })
     }
 
+    /// Uses practice nodes as if the command line had asked for them.
+    pub(crate) fn remember_practice(&mut self, size: Practice) {
+        self.overrides.practice = Some(size);
+        self.config.local.practice = Some(size);
+    }
+
+    /// Whether the command line says the practice nodes.
+    pub(crate) const fn practice_by_option(&self) -> bool {
+        self.overrides.practice.is_some()
+    }
+
     /// Where the log goes while nobody watches.
     pub(crate) fn log_file(&self) -> PathBuf {
         self.state_dir.join("muster.log")

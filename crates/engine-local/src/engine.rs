@@ -167,7 +167,8 @@ impl Engine for LocalEngine {
         self.shared.look_for_foreign_use();
         let nodes = self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let attempts = self.shared.attempts();
-        let mut inventory = Inventory { nodes, ..Inventory::default() };
+        let highest = JobId(self.shared.journal().highest());
+        let mut inventory = Inventory { nodes, highest, ..Inventory::default() };
         for (key, attempt) in attempts.iter() {
             match &attempt.phase {
                 Phase::Exited(report) => {

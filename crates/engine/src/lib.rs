@@ -165,6 +165,8 @@ pub struct Inventory {
     pub running: Vec<Running>,
     /// Attempts that are over and not acknowledged.
     pub exited: Vec<(JobId, u32, ExitReport)>,
+    /// The highest job that it ever took, as far as it remembers: new jobs get higher ids.
+    pub highest: JobId,
 }
 
 /// An attempt that is not over.

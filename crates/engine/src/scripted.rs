@@ -310,6 +310,7 @@ impl Engine for ScriptedEngine {
             nodes: inner.nodes.clone(),
             running: running.collect(),
             exited: exited.collect(),
+            highest: JobId(0),
         })
     }
 

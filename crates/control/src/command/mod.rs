@@ -200,6 +200,24 @@ pub fn meaning(
 }
 
 impl Meaning {
+    /// Gives submitted jobs ids above this one.
+    pub(crate) fn above(&mut self, floor: JobId) -> Result<(), CommandError> {
+        let Reply::Submitted { id, count } = &mut self.reply else { return Ok(()) };
+        if *id > floor {
+            return Ok(());
+        }
+        if floor.0.checked_add(*count).is_none() {
+            return Err(CommandError::Fault { why: "job ids are used up".to_owned() });
+        }
+        *id = JobId(floor.0 + 1);
+        for event in &mut self.events {
+            if let EventKind::JobSubmitted { first, .. } = event {
+                *first = *id;
+            }
+        }
+        Ok(())
+    }
+
     fn of(events: Vec<EventKind>, reply: Reply) -> Self {
         Self { events, blobs: Vec::new(), reply }
     }

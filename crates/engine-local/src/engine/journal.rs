@@ -26,23 +26,32 @@ pub(super) struct Journal {
     /// The last line may have been cut short by a full disk.
     torn: bool,
     open: BTreeSet<JobKey>,
+    /// The highest job launched, acknowledged or not.
+    highest: u32,
 }
 
 impl Journal {
     /// Reads the journal; gives attempts that were open when the machine went down.
     pub(super) fn open(state: &Path, boot_id: &str) -> io::Result<(Self, Vec<JobKey>)> {
         let path = state.join(JOURNAL);
-        let (boot, open) = read(&path)?;
+        let (boot, open, highest) = read(&path)?;
         let cut_short = if boot == boot_id { Vec::new() } else { open.iter().copied().collect() };
-        let file = write_anew(&path, boot_id, &open)?;
+        let file = write_anew(&path, boot_id, &open, highest)?;
         let bytes = file.metadata()?.len();
-        Ok((Self { path, boot_id: boot_id.to_owned(), file, bytes, torn: false, open }, cut_short))
+        let boot_id = boot_id.to_owned();
+        Ok((Self { path, boot_id, file, bytes, torn: false, open, highest }, cut_short))
+    }
+
+    /// The highest job that was ever launched here; 0 where none was.
+    pub(super) const fn highest(&self) -> u32 {
+        self.highest
     }
 
     /// Notes a launch, before the shepherd hears of it.
     pub(super) fn launched(&mut self, key: JobKey) -> io::Result<()> {
         self.note('+', key)?;
         self.open.insert(key);
+        self.highest = self.highest.max(key.job);
         Ok(())
     }
 
@@ -62,7 +71,7 @@ impl Journal {
         self.torn = false;
         self.bytes += line.len() as u64;
         if self.bytes > BYTES_MAX {
-            self.file = write_anew(&self.path, &self.boot_id, &self.open)?;
+            self.file = write_anew(&self.path, &self.boot_id, &self.open, self.highest)?;
             self.bytes = self.file.metadata()?.len();
         }
         Ok(())
@@ -70,11 +79,11 @@ impl Journal {
 }
 
 /// The boot of the first line and what is open after the last; a broken last line is left out.
-fn read(path: &Path) -> io::Result<(String, BTreeSet<JobKey>)> {
-    let mut open = BTreeSet::new();
+fn read(path: &Path) -> io::Result<(String, BTreeSet<JobKey>, u32)> {
+    let (mut open, mut highest) = (BTreeSet::<JobKey>::new(), 0);
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((String::new(), open)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((String::new(), open, 0)),
         Err(e) => return Err(e),
     };
     let mut boot = String::new();
@@ -82,19 +91,28 @@ fn read(path: &Path) -> io::Result<(String, BTreeSet<JobKey>)> {
         let line = line?;
         if let Some(id) = line.strip_prefix("boot ") {
             id.clone_into(&mut boot);
-        } else if let Some(Ok(key)) = line.strip_prefix('+').map(str::parse) {
+        } else if let Some(Ok(key)) = line.strip_prefix('+').map(str::parse::<JobKey>) {
             open.insert(key);
+            highest = highest.max(key.job);
+        } else if let Some(Ok(job)) = line.strip_prefix("highest ").map(str::parse) {
+            highest = highest.max(job);
         } else if let Some(Ok(key)) = line.strip_prefix('-').map(str::parse::<JobKey>) {
             open.remove(&key);
         }
     }
-    Ok((boot, open))
+    Ok((boot, open, highest))
 }
 
-fn write_anew(path: &Path, boot_id: &str, open: &BTreeSet<JobKey>) -> io::Result<File> {
+fn write_anew(
+    path: &Path,
+    boot_id: &str,
+    open: &BTreeSet<JobKey>,
+    highest: u32,
+) -> io::Result<File> {
     let new = path.with_extension("log.new");
     let lines = open.iter().map(|key| format!("+{key}\n"));
-    let text: String = std::iter::once(format!("boot {boot_id}\n")).chain(lines).collect();
+    let text: String =
+        std::iter::once(format!("boot {boot_id}\nhighest {highest}\n")).chain(lines).collect();
     // A file of an earlier try, cut short by a crash, is replaced.
     fs::remove_file(&new).ok();
     let mut file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&new)?;
@@ -125,8 +143,11 @@ mod tests {
         assert_eq!(cut, [key(1), key(3)]);
         // Not acknowledged yet: told again at the next start.
         journal.acknowledged(key(1)).expect("noted");
-        let (_, cut) = Journal::open(state.path(), "three").expect("journal");
-        assert_eq!(cut, [key(3)]);
+        journal.acknowledged(key(3)).expect("noted");
+        let (journal, cut) = Journal::open(state.path(), "three").expect("journal");
+        assert!(cut.is_empty());
+        let (again, _) = Journal::open(state.path(), "three").expect("journal");
+        assert_eq!((journal.highest(), again.highest()), (3, 3), "ids are not forgotten");
     }
 
     #[test]
