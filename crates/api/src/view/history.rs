@@ -1,9 +1,9 @@
 //! Accounting rows of jobs that are still in the live list.
 
 use super::{limit_s, node_list};
-use crate::HistoryRow;
 use crate::tres::Totals;
-use muster_model::{Job, JobState, State, StopCause};
+use crate::{HistoryRow, StepView};
+use muster_model::{ExitStatus, Job, JobKind, JobState, State, StepId, StopCause};
 
 impl HistoryRow {
     /// The row of a job as it stands.
@@ -53,9 +53,29 @@ impl HistoryRow {
             message: job.message.clone(),
             reason: String::new(),
             usage: job.usage.into(),
-            steps: job.steps.iter().map(Into::into).collect(),
+            steps: script_step(job).into_iter().chain(job.steps.iter().map(Into::into)).collect(),
         }
     }
+}
+
+/// The step of a batch script that still runs: engines report it with the job's end, Slurm's
+/// accounting has it from the start.
+fn script_step(job: &Job) -> Option<StepView> {
+    let runs = matches!(job.state, JobState::Running | JobState::Suspended | JobState::Completing);
+    let reported = job.steps.iter().any(|step| step.id == StepId::Batch);
+    if job.spec.kind != JobKind::Batch || !runs || reported {
+        return None;
+    }
+    Some(StepView {
+        id: StepId::Batch.to_string(),
+        name: StepId::Batch.to_string(),
+        tasks: 1,
+        nodes: 1,
+        started_ms: job.started?,
+        ended_ms: None,
+        exit: ExitStatus::SUCCESS,
+        usage: job.usage.into(),
+    })
 }
 
 /// A job that is being cancelled counts as cancelled at once, as Slurm's accounting has it.

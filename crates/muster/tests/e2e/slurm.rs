@@ -114,8 +114,12 @@ fn sacct_has_steps_states_and_who_cancelled() {
              {array}_[3-5%2]|PENDING|None assigned\n"
         )
     );
-    let steps =
-        place.slurm("sacct", &["-n", "-P", "-o", "JobID,State", "-j", &format!("{array}_2")]);
+    let of_task = |task: &str| place.slurm("sacct", &["-n", "-P", "-o", "JobID,State", "-j", task]);
+    let live = of_task(&format!("{array}_1"));
+    assert_eq!(out(&live), format!("{array}_1|RUNNING\n{array}_1.batch|RUNNING\n"));
+    let running = out(&place.slurm("squeue", &["-h", "-s", "-o", "%i"]));
+    assert_eq!(running, format!("{array}_1.batch\n"));
+    let steps = of_task(&format!("{array}_2"));
     assert_eq!(out(&steps), format!("{array}_2|CANCELLED by {uid}\n{array}_2.batch|CANCELLED\n"));
     place.slurm("scancel", &[&array]);
     for (body, exit, reported, waited) in [
