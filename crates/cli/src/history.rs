@@ -52,7 +52,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Outcome {
     };
     let client = Client::connect()?;
     if today {
-        note("jobs that ended today; --since 2026-01-31 or --since now-7days shows earlier ones");
+        note("jobs that ended today; --since now-7days, for example, shows earlier ones");
     }
     let most = most(args);
     let (mut rows, mut left_out) = (VecDeque::new(), 0);
