@@ -35,6 +35,20 @@ pub struct Ping {
     /// What is not enforced on this machine, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What the site has set and clients show.
+    #[serde(default)]
+    pub policy: PolicyView,
+}
+
+/// The site's values that `scontrol show config` prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PolicyView {
+    /// Time between the polite and the final signal, seconds (`KillWait`).
+    pub kill_wait_s: u64,
+    /// How long ended jobs stay in the live list, seconds (`MinJobAge`).
+    pub min_job_age_s: u64,
+    /// One above the largest index of an array (`MaxArraySize`).
+    pub max_array_size: u32,
 }
 
 /// What the daemon counts.

@@ -29,7 +29,9 @@ pub mod why;
 pub use act::{
     Action, ActionRequest, ActionResponse, ActionResult, JobFilter, JobPatch, SignalScope,
 };
-pub use admin::{BackupRequest, BackupResponse, ConfigChange, Ping, ReloadResponse, Stats};
+pub use admin::{
+    BackupRequest, BackupResponse, ConfigChange, Ping, PolicyView, ReloadResponse, Stats,
+};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ApiError, Place, Problem};
 pub use events::{EventQuery, EventView};

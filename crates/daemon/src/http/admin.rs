@@ -9,8 +9,8 @@ use axum::extract::State as Given;
 use axum::{Extension, Json};
 use hyper::StatusCode;
 use muster_api::{
-    ApiError, BackupRequest, BackupResponse, ConfigChange, Ping, Place, Problem, ReloadResponse,
-    Stats,
+    ApiError, BackupRequest, BackupResponse, ConfigChange, Ping, Place, PolicyView, Problem,
+    ReloadResponse, Stats,
 };
 use muster_config::ConfigError;
 use muster_control::command::{Command, Principal};
@@ -24,6 +24,12 @@ pub(crate) async fn ping(
     Given(app): Given<Shared>,
     Extension(caller): Extension<Caller>,
 ) -> Json<Ping> {
+    let state = app.handle.state();
+    let policy = PolicyView {
+        kill_wait_s: state.policy.kill_wait.0,
+        min_job_age_s: state.policy.min_job_age.0,
+        max_array_size: state.policy.max_array_size,
+    };
     Json(Ping {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         schema: SCHEMA_VERSION,
@@ -34,9 +40,10 @@ pub(crate) async fn ping(
         pid: std::process::id(),
         started_ms: app.started,
         now_ms: App::now(),
-        seq: app.handle.state().seq,
+        seq: state.seq,
         state_dir: app.state_dir.to_string_lossy().into_owned(),
         notes: app.notes.clone(),
+        policy,
     })
 }
 

@@ -46,6 +46,9 @@ fn a_changed_file_is_taken_over_and_a_wrong_one_changes_nothing() {
     let reload = client.reload().unwrap();
     assert!(reload.changes.iter().any(|c| c.key == "policy.kill_wait" && c.after == "\"5s\""));
     assert!(reload.restart_needed.is_empty(), "{reload:?}");
+    let shown = said(&place.slurm("scontrol", &["show", "config"]));
+    assert!(shown.contains("KillWait                = 5 sec\n"), "{shown}");
+    assert!(shown.contains("MaxArraySize            = 100001\n"), "{shown}");
     let names: Vec<String> = client.partitions().unwrap().into_iter().map(|p| p.name).collect();
     assert_eq!(names, ["debug", "main"]);
     assert_eq!(client.queue(&QueueQuery::default()).unwrap().rows[0].id, waiting);

@@ -9,7 +9,9 @@ use crate::{clock, out};
 /// Prints the keys in Slurm's form, `Key                     = value`.
 pub(super) fn show(client: &Client) -> Outcome {
     let ping = client.ping().map_err(|error| Failure::client("scontrol", &error))?;
-    let array_max = muster_slurm_syntax::array::ARRAY_SIZE_DEFAULT.to_string();
+    let array_max = ping.policy.max_array_size.to_string();
+    let kill_wait = format!("{} sec", ping.policy.kill_wait_s);
+    let min_job_age = format!("{} sec", ping.policy.min_job_age_s);
     let release = crate::release();
     let host = format!("{}(127.0.0.1)", crate::submit::host());
     let state_dir = ping.state_dir.clone();
@@ -23,9 +25,9 @@ pub(super) fn show(client: &Client) -> Outcome {
         ("JobAcctGatherType", "jobacct_gather/cgroup"),
         ("JobRequeue", "1"),
         ("KillOnBadExit", "0"),
-        ("KillWait", "30 sec"),
+        ("KillWait", &kill_wait),
         ("MaxArraySize", &array_max),
-        ("MinJobAge", "300 sec"),
+        ("MinJobAge", &min_job_age),
         ("MpiDefault", "none"),
         ("PreemptType", "preempt/none"),
         ("PriorityType", "priority/multifactor"),
