@@ -52,7 +52,7 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("cli", &["test-kit"]),
     ("slurm-shim", &["test-kit"]),
     ("daemon", &["client", "test-kit"]),
-    ("muster", &["client", "api", "model", "slurm-syntax"]),
+    ("muster", &["client", "api", "model", "slurm-syntax", "planner"]),
 ];
 
 /// The breaches of the arrow rules in this workspace.
