@@ -95,6 +95,12 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     if view.state == "pending" {
         let _ = writeln!(text, "  start: {}", start(view));
     }
+    if nothing_would_do(view) {
+        text.push_str(
+            "  no single change that was tried would start it now: a shorter limit, fewer GPUs, CPUs \
+             or nodes, less memory, another partition or node\n",
+        );
+    }
     if !view.suggestions.is_empty() {
         text.push_str("  what would start it now (each was tried):\n");
         for suggestion in &view.suggestions {
@@ -106,6 +112,15 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
         }
     }
     text
+}
+
+/// True where changes to the request were tried and none helps: it waits for what others have, and
+/// is no part of a heterogeneous job, for which none are tried.
+fn nothing_would_do(view: &WhyView) -> bool {
+    let waits = view.reasons.first().is_some_and(|reason| {
+        matches!(reason.code.as_str(), "RESOURCES" | "PRIORITY" | "LICENCES" | "SWITCHES")
+    });
+    view.suggestions.is_empty() && waits && !view.job.contains('+')
 }
 
 fn start(view: &WhyView) -> String {
@@ -120,15 +135,11 @@ fn start(view: &WhyView) -> String {
             } else {
                 format!(" on {}", view.expected_nodes)
             };
-            let latest = view.latest_ms.filter(|latest| *latest > at);
-            let latest = latest.map_or(String::new(), |latest| {
-                format!(", {} ({}) at the latest", say::from_now(latest), say::instant(latest))
-            });
-            format!(
-                "{} ({}){latest}{place}, or earlier where jobs end before their limits",
-                say::from_now(at),
-                say::instant(at)
-            )
+            let told = |at| format!("{} ({})", say::from_now(at), say::instant(at));
+            // Instants that read the same are one.
+            let latest = view.latest_ms.map(told).filter(|latest| *latest != told(at));
+            let latest = latest.map_or(String::new(), |latest| format!(", {latest} at the latest"));
+            format!("{}{latest}{place}, or earlier where jobs end before their limits", told(at))
         }
         None => "cannot be foreseen while this holds".to_owned(),
     }
@@ -146,6 +157,7 @@ pub fn update_command(job: &str, change: &str) -> String {
         "--mem" => "MinMemoryNode",
         "--partition" => "Partition",
         "--constraint" | "without --constraint" => "Features",
+        "--nodelist" => "ReqNodeList",
         "--gpus" => "Gpus",
         "--gpus-per-task" => "GpusPerTask",
         "--gpus-per-socket" => "GpusPerSocket",
@@ -208,6 +220,7 @@ mod tests {
     fn changes_become_commands() {
         let of = |change: &str| update_command("12", change);
         assert_eq!(of("--time=30"), "scontrol update JobId=12 TimeLimit=30");
+        assert_eq!(of("--nodelist="), "scontrol update JobId=12 ReqNodeList=");
         assert_eq!(of("--gpus=4"), "scontrol update JobId=12 Gpus=4");
         assert_eq!(of("without --constraint"), "scontrol update JobId=12 Features=");
     }

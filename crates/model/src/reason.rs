@@ -81,13 +81,14 @@ pub enum Reason {
     Resources {
         /// The resource that is shortest, as a word: `gpus`, `cpus`, `memory`, `nodes`.
         resource: String,
-        /// How much it needs of it (on one node where `nodes` is 1).
+        /// How much it needs of it, on all its nodes together.
         wanted: u64,
-        /// How much is free where it could go.
+        /// How much is free where it could go, on as many nodes; parts that are too small for what
+        /// one node has to give count as they are.
         free: u64,
-        /// Nodes that it needs.
+        /// Nodes that it needs; 0 where any number would do.
         nodes: u32,
-        /// Jobs that hold what it waits for, soonest end first, at most eight.
+        /// Jobs that hold some of it where the job could go, soonest end first, at most eight.
         held_by: Vec<JobId>,
         /// Its expected start, if every running job takes its whole limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -286,6 +287,16 @@ fn amount(resource: &str, n: u64) -> String {
     }
 }
 
+/// A free amount with its verb, without the resource's word: `2 are`, `64G is`.
+fn shown(resource: &str, n: u64) -> String {
+    match (resource, n) {
+        ("nodes", n) => n.to_string(),
+        ("memory", n) => format!("{} is", Mib(n)),
+        (_, 1) => "1 is".to_owned(),
+        (_, n) => format!("{n} are"),
+    }
+}
+
 fn ids(jobs: &[JobId]) -> String {
     jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -336,16 +347,18 @@ impl fmt::Display for Reason {
                 write!(f, "needs nodes that are down or drained: {}", nodes.join(", "))
             }
             Self::Resources { resource, wanted, free, nodes, held_by, .. } => {
-                let needs = amount(resource, *wanted);
+                let (needs, has) = (amount(resource, *wanted), shown(resource, *free));
                 match (resource.as_str(), *nodes) {
-                    ("nodes", _) => write!(f, "needs {needs}; {free} could take it now")?,
-                    ("memory", 1) => write!(
+                    ("nodes", _) if free >= wanted => write!(
                         f,
-                        "needs {needs} on one node; at most {} is free",
-                        amount(resource, *free)
+                        "needs {needs}; {has} could take a part of it now, but not all of it"
                     )?,
-                    (_, 1) => write!(f, "needs {needs} on one node; at most {free} are free")?,
-                    (_, n) => write!(f, "needs {needs} on {n} nodes; {free} are free")?,
+                    ("nodes", _) => write!(f, "needs {needs}; {has} could take it now")?,
+                    (_, 0) => write!(f, "needs {needs} in total; {has} free")?,
+                    (_, 1) => write!(f, "needs {needs} on one node; at most {has} free")?,
+                    (_, n) => {
+                        write!(f, "needs {needs} on {n} nodes; at most {has} free on so many")?;
+                    }
                 }
                 if !held_by.is_empty() {
                     write!(f, " (held by {})", ids(held_by))?;

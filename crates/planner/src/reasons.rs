@@ -280,13 +280,19 @@ impl<'a> Reasoner<'a> {
                 return Reason::Licences { name: name.clone(), wanted: *wanted, free };
             }
         }
+        let over = Span::of(self.now, Timestamp::NEVER, ask.limit);
+        let picks = self.picks(&self.cache.world, ask, over);
+        let total = picks.as_ref().map(|picks| shortage::amounts(world, ask, picks));
         let (start, nodes) = self.promises.get(&job.id).copied().unzip();
-        let nodes = nodes.unwrap_or(&[]);
-        let count = match nodes.len() {
-            0 => self.fits_when_all_is_over(ask).unwrap_or(ask.request.nodes_min()),
-            n => n as u32,
+        let least = ask.request.nodes_min();
+        let count = match (nodes, &picks) {
+            // Any number from the least on would do.
+            _ if ask.request.nodes.is_some() && !shortage::spreads(ask) => least,
+            (Some(nodes), _) if !nodes.is_empty() => nodes.len() as u32,
+            (_, Some(picks)) => picks.len() as u32,
+            _ => least,
         };
-        shortage::in_use(world, ask, self.now, count, start, nodes)
+        shortage::in_use(world, ask, self.now, total, count, start)
     }
 
     /// True where the job would fit now if nobody else waited.

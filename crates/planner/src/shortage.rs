@@ -2,8 +2,9 @@
 
 use crate::ask::{Ask, Tasks};
 use crate::free::{NodeView, Span, bits, effective_end};
+use crate::gang::Picks;
 use crate::world::World;
-use muster_model::{Exclusive, JobId, Mib, NodeId, Reason, Timestamp};
+use muster_model::{Exclusive, JobId, Mib, Reason, Timestamp};
 use std::collections::BTreeSet;
 
 /// At most so many jobs or nodes are named in a reason.
@@ -40,105 +41,218 @@ fn usable_gpus(ask: &Ask, view: &NodeView, mask: u128) -> u32 {
     bits(ask.big_enough(view, mask)).filter(|i| fits_model(*i)).count() as u32
 }
 
+/// True where the job can go to the nodes that it names and to no others.
+fn only_named(ask: &Ask) -> bool {
+    let named = ask.request.node_list.len();
+    let most = ask.node_bounds().map_or(1, |b| b.1) as usize;
+    let on_one = ask.request.nodes.is_none() && !ask.can_be_spread();
+    named > 0 && (most <= named || (on_one && named == 1))
+}
+
 /// The nodes of the partition that the request does not rule out by name or feature.
 fn nodes_for<'a>(world: &'a World, ask: &'a Ask) -> impl Iterator<Item = &'a NodeView> {
     let members = world.members(&ask.partition.name);
     let list: &[usize] = members.map_or(&[], |m| m.list());
-    list.iter().map(|at| world.view(*at)).filter(|view| {
-        let named = &ask.request.node_list;
-        // A job on one named node can only go there.
-        let on_named = named.len() != 1 || ask.can_be_spread() || named.contains(&view.node.name);
-        on_named
+    let only_named = only_named(ask);
+    list.iter().map(|at| world.view(*at)).filter(move |view| {
+        (!only_named || ask.request.node_list.contains(&view.node.name))
             && ask.may_use(view)
             && ask.alternatives.iter().any(|a| a.admits(&view.node.features))
     })
 }
 
+/// GPUs, CPUs and memory, in this order.
+type Amounts = [u64; 3];
+
+/// The words for them, in the order in which equal shortages are told.
+const WORDS: [&str; 3] = ["gpus", "cpus", "memory"];
+
+/// What a job could get of a node, and what of it is too little for the part that goes there.
+struct Room<'a> {
+    view: &'a NodeView,
+    free: Amounts,
+    part: Amounts,
+    /// Exclusive use, its own or another's, keeps it from the node.
+    closed: bool,
+}
+
+impl Room<'_> {
+    fn lacks(&self, resource: usize) -> bool {
+        self.free[resource] < self.part[resource]
+    }
+
+    fn has_all(&self) -> bool {
+        (0..WORDS.len()).all(|r| !self.lacks(r))
+    }
+}
+
+fn rooms<'a>(world: &'a World, ask: &'a Ask, now: Timestamp, whole: bool) -> Vec<Room<'a>> {
+    let span = Span::of(now, now, ask.limit);
+    let room = |view: &'a NodeView| {
+        let avail = view.avail(span);
+        let least = least_on(ask, view, whole);
+        let gpus = usable_gpus(ask, view, avail.devices);
+        Room {
+            view,
+            free: [u64::from(gpus), u64::from(avail.cpus), avail.memory],
+            part: [u64::from(least.gpus), u64::from(least.cpus), least.memory],
+            closed: !view.admits(span, ask.kind(), ask.uid),
+        }
+    };
+    let mut rooms: Vec<Room<'_>> = nodes_for(world, ask).map(room).collect();
+    // A node that it names and that cannot take a part is what it waits for.
+    let named = |room: &Room<'_>| ask.request.node_list.contains(&room.view.node.name);
+    if rooms.iter().any(|room| named(room) && (room.closed || !room.has_all())) {
+        rooms.retain(|room| named(room) && (room.closed || !room.has_all()));
+    }
+    rooms
+}
+
+/// A shortage: which resource, how much is wanted and free, on how many nodes (0 for any number).
+struct Short {
+    resource: Option<usize>,
+    wanted: u64,
+    free: u64,
+    nodes: u32,
+    /// What is held anywhere counts, not only where a part does not fit.
+    in_total: bool,
+}
+
 /// What is in use of what the job needs, where it could go, and by whom.
 ///
-/// `nodes` is how many nodes it would take; `start` and `promised` are those of its promise.
+/// `total` is what it takes of each resource once all jobs are over, `nodes` on how many nodes,
+/// `start` when it was promised.
 pub(crate) fn in_use(
     world: &World,
     ask: &Ask,
     now: Timestamp,
+    total: Option<Amounts>,
     nodes: u32,
     start: Option<Timestamp>,
-    promised: &[NodeId],
 ) -> Reason {
-    let span = Span::of(now, now, ask.limit);
-    let mut best = (0u64, 0u64, 0u64);
-    let mut short = (0u32, 0u32, 0u32);
-    let mut fitting = 0u32;
-    // Some node would do but is another's alone.
-    let mut closed = false;
-    let mut wanted = Least { cpus: 0, memory: 0, gpus: 0 };
-    for view in nodes_for(world, ask) {
-        let avail = view.avail(span);
-        let least = least_on(ask, view, nodes == 1);
-        let gpus = usable_gpus(ask, view, avail.devices);
-        let lacks = (least.gpus > gpus, least.cpus > avail.cpus, least.memory > avail.memory);
-        short.0 += u32::from(lacks.0);
-        short.1 += u32::from(lacks.1);
-        short.2 += u32::from(lacks.2);
-        best.0 = best.0.max(u64::from(gpus));
-        best.1 = best.1.max(u64::from(avail.cpus));
-        best.2 = best.2.max(avail.memory);
-        let admitted = view.admits(span, ask.kind(), ask.uid);
-        let has_all = lacks == (false, false, false);
-        fitting += u32::from(admitted && has_all);
-        closed |= has_all && !admitted;
-        wanted = Least {
-            cpus: wanted.cpus.max(least.cpus),
-            memory: wanted.memory.max(least.memory),
-            gpus: wanted.gpus.max(least.gpus),
-        };
-    }
-    let (resource, wanted, free) = if nodes > 1 || closed || ask.kind() != Exclusive::No {
-        ("nodes", u64::from(nodes), u64::from(fitting))
-    } else if short.0 > 0 && short.0 >= short.1.max(short.2) {
-        ("gpus", u64::from(wanted.gpus), best.0)
-    } else if short.1 > 0 && short.1 >= short.2 {
-        ("cpus", u64::from(wanted.cpus), best.1)
-    } else if short.2 > 0 {
-        ("memory", wanted.memory, best.2)
-    } else {
-        ("nodes", u64::from(nodes), u64::from(fitting))
+    let most = ask.node_bounds().map_or(1, |b| b.1);
+    let on_one = nodes <= 1 && (most == 1 || !ask.can_be_spread());
+    let rooms = rooms(world, ask, now, on_one);
+    let fitting = rooms.iter().filter(|room| !room.closed && room.has_all()).count() as u64;
+    let closed = rooms.iter().filter(|room| room.closed && room.has_all()).count() as u64;
+    let named_lack = !ask.request.node_list.is_empty() && fitting == 0;
+    let wanted_nodes = if named_lack { 1 } else { nodes.max(1) };
+    let is_closed = fitting < u64::from(wanted_nodes) && closed > 0;
+    let by_nodes = Short {
+        resource: None,
+        wanted: u64::from(wanted_nodes),
+        free: fitting,
+        nodes,
+        in_total: false,
     };
+    let spreads = spreads(ask) && !on_one && !named_lack;
+    let short = if is_closed || ask.kind() != Exclusive::No {
+        by_nodes
+    } else {
+        let found = if spreads {
+            let count = if ask.request.nodes.is_some() { nodes } else { 0 };
+            total.and_then(|total| short_in_total(&rooms, total, most, count))
+        } else {
+            None
+        };
+        found.or_else(|| short_in_parts(&rooms, wanted_nodes)).unwrap_or(by_nodes)
+    };
+    let resource = short.resource.map_or("nodes", |r| WORDS[r]);
     Reason::Resources {
         resource: resource.to_owned(),
-        wanted,
-        free,
-        nodes,
-        held_by: held_by(world, ask, now, start, promised),
+        wanted: short.wanted,
+        free: short.free,
+        nodes: short.nodes,
+        held_by: held_by(&rooms, ask, now, &short),
         start: start.filter(|at| *at != Timestamp::NEVER),
     }
 }
 
-/// The jobs on the promised nodes (or on all that it could use), soonest end first.
-fn held_by(
-    world: &World,
-    ask: &Ask,
-    now: Timestamp,
-    start: Option<Timestamp>,
-    promised: &[NodeId],
-) -> Vec<JobId> {
+/// True where tasks or GPUs are counted over the whole job and may lie unevenly.
+pub(crate) fn spreads(ask: &Ask) -> bool {
+    matches!(ask.tasks, Tasks::Total(_)) || !ask.job_gpus.is_empty()
+}
+
+/// The resource of which the most nodes that the job may take together have too little: that with
+/// the greatest part missing.
+fn short_in_total(rooms: &[Room<'_>], total: Amounts, most: u32, nodes: u32) -> Option<Short> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let free_of = |resource: usize| {
+        let open = rooms.iter().filter(|room| !room.closed);
+        let mut free: Vec<u64> = open.map(|room| room.free[resource]).collect();
+        free.sort_unstable_by_key(|n| std::cmp::Reverse(*n));
+        free.into_iter().take(most).fold(0, u64::saturating_add)
+    };
+    let short = |resource: usize| {
+        let (wanted, free) = (total[resource], free_of(resource));
+        (free < wanted).then_some(Short {
+            resource: Some(resource),
+            wanted,
+            free,
+            nodes,
+            in_total: true,
+        })
+    };
+    (0..WORDS.len()).rev().filter_map(short).max_by(|a, b| {
+        let missing =
+            |s: &Short, other: &Short| u128::from(s.wanted - s.free) * u128::from(other.wanted);
+        missing(a, b).cmp(&missing(b, a))
+    })
+}
+
+/// The resource that keeps the part of a node from the most nodes, on so many nodes.
+fn short_in_parts(rooms: &[Room<'_>], nodes: u32) -> Option<Short> {
+    let count = |r: &usize| rooms.iter().filter(|room| room.lacks(*r)).count();
+    let resource = (0..WORDS.len()).rev().max_by_key(count).filter(|r| count(r) > 0)?;
+    let part = rooms.iter().map(|room| room.part[resource]).max()?;
+    let wanted = part.saturating_mul(u64::from(nodes));
+    // On one node the best counts; on several what each gives towards its part.
+    let mut free: Vec<u64> = rooms.iter().map(|room| room.free[resource].min(part)).collect();
+    free.sort_unstable_by_key(|n| std::cmp::Reverse(*n));
+    let free = free.into_iter().take(nodes as usize).fold(0, u64::saturating_add);
+    (free < wanted).then_some(Short {
+        resource: Some(resource),
+        wanted,
+        free,
+        nodes,
+        in_total: false,
+    })
+}
+
+/// The jobs that hold some of the resource where the job could go, soonest end first; without a
+/// resource, all on nodes that cannot take a part.
+fn held_by(rooms: &[Room<'_>], ask: &Ask, now: Timestamp, short: &Short) -> Vec<JobId> {
     let mut holders: BTreeSet<(Timestamp, JobId)> = BTreeSet::new();
-    for view in nodes_for(world, ask) {
-        if !promised.is_empty() && !promised.contains(&view.node.id) {
-            continue;
-        }
-        for held in &view.holdings {
-            let end = effective_end(held.end, now);
-            if start.is_none_or(|at| end <= at) {
-                holders.insert((end, held.job));
-                if holders.len() > NAMED_MAX {
-                    holders.pop_last();
-                }
+    let full = rooms.iter().any(|room| room.closed || !room.has_all());
+    for room in rooms {
+        let in_question = match short.resource {
+            Some(resource) => short.in_total || room.lacks(resource),
+            None => !full || room.closed || !room.has_all(),
+        };
+        let holds = |held: &&crate::free::Holding| match short.resource {
+            Some(0) => usable_gpus(ask, room.view, held.devices) > 0,
+            Some(1) => !held.cpus.is_empty(),
+            Some(_) => held.memory > 0,
+            None => true,
+        };
+        for held in room.view.holdings.iter().filter(|_| in_question).filter(holds) {
+            holders.insert((effective_end(held.end, now), held.job));
+            if holders.len() > NAMED_MAX {
+                holders.pop_last();
             }
         }
     }
     // One job may be on several nodes.
     holders.into_iter().map(|(_, job)| job).collect()
+}
+
+/// What these nodes give to the job all together.
+pub(crate) fn amounts(world: &World, ask: &Ask, picks: &Picks) -> Amounts {
+    picks.iter().fold([0; 3], |sum, pick| {
+        let need = ask.need(world.view(pick.node), pick.tasks, &pick.share);
+        let gpus = need.gpus.iter().map(|g| u64::from(g.1)).sum::<u64>();
+        [sum[0] + gpus, sum[1] + u64::from(need.cpus), sum[2].saturating_add(need.memory)]
+    })
 }
 
 /// Why no node of the partition could ever do, even if all were up and empty. `bare` is the world

@@ -17,6 +17,12 @@ use std::sync::Arc;
 /// At most so many changes are tried for one job.
 const TRIES_MAX: usize = 48;
 
+/// Up to so many changes of a kind are tried one by one; of more the smallest is searched by halves.
+const ONE_BY_ONE_MAX: usize = 8;
+
+/// Up to so large a number, each smaller one may be suggested.
+const EACH_MAX: u32 = 512;
+
 /// A change that starts the job now, and what it costs others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggestion {
@@ -65,6 +71,8 @@ pub enum Change {
     Partition(String),
     /// Without the feature expression.
     NoConstraint,
+    /// Without the list of nodes that it has to have.
+    NoNodeList,
     /// Shared nodes in place of nodes for itself.
     Shared,
 }
@@ -90,6 +98,7 @@ impl Change {
             Self::Memory(memory) => format!("--mem={memory}"),
             Self::Partition(name) => format!("--partition={name}"),
             Self::NoConstraint => "without --constraint".to_owned(),
+            Self::NoNodeList => "--nodelist=".to_owned(),
             Self::Shared => "without --exclusive".to_owned(),
         }
     }
@@ -132,6 +141,7 @@ impl fmt::Display for Suggestion {
             Change::Memory(memory) => write!(f, "with {memory} of memory it would start now"),
             Change::Partition(name) => write!(f, "in partition {name} it would start now"),
             Change::NoConstraint => f.write_str("without its constraint it would start now"),
+            Change::NoNodeList => f.write_str("without its node list it would start now"),
             Change::Shared => f.write_str("on shared nodes it would start now"),
         }
     }
@@ -151,22 +161,44 @@ pub(crate) fn suggestions(
     let mut found = Vec::new();
     let mut tries = 0;
     let order = cache.world.order_now(state.policy.nodes);
+    let mut helps = |cache: &mut Cache, spec: &JobSpec| {
+        tries += 1;
+        let may = tries <= TRIES_MAX;
+        may.then(|| helps(cache, state, job, now, spec.clone(), &order, without)).flatten()
+    };
     for kind in candidates(cache, state, job, now, without) {
-        // Each kind lists its changes from the smallest to the largest; the first that helps stands.
-        for (change, spec) in kind {
-            if tries == TRIES_MAX {
-                break;
-            }
-            tries += 1;
-            if let Some(displaces) = helps(cache, state, job, now, spec, &order, without) {
-                found.push(Suggestion { change, displaces });
-                break;
-            }
-        }
+        found.extend(smallest(kind, |spec| helps(cache, spec)));
     }
     // The cache follows the true state again.
     cache.follow(state, now);
     found
+}
+
+/// The smallest change that helps, of changes in ascending size.
+///
+/// Of many, where one helps the larger ones are taken to help too.
+fn smallest(
+    changes: Changes,
+    mut helps: impl FnMut(&JobSpec) -> Option<Vec<JobId>>,
+) -> Option<Suggestion> {
+    if changes.len() <= ONE_BY_ONE_MAX {
+        return changes.into_iter().find_map(|(change, spec)| {
+            helps(&spec).map(|displaces| Suggestion { change, displaces })
+        });
+    }
+    let (mut low, mut high) = (0, changes.len());
+    let mut best = None;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let (change, spec) = &changes[middle];
+        if let Some(displaces) = helps(spec) {
+            best = Some(Suggestion { change: change.clone(), displaces });
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    best
 }
 
 fn started(plan: &Plan) -> BTreeSet<JobId> {
@@ -216,9 +248,9 @@ fn candidates(
     without: &Plan,
 ) -> Vec<Changes> {
     let spec = job.spec.as_ref();
-    vec![
-        shorter(state, job, now, without),
-        fewer_gpus(spec),
+    let mut kinds = vec![shorter(state, job, now, without)];
+    kinds.extend(fewer_gpus(spec));
+    kinds.extend([
         other_models(cache, spec),
         fewer_nodes(spec),
         fewer_cpus(spec),
@@ -226,7 +258,9 @@ fn candidates(
         smaller_gpu_memory(cache, spec),
         other_partitions(state, spec),
         looser(spec),
-    ]
+        without_node_list(spec),
+    ]);
+    kinds
 }
 
 /// The partition's limit, and limits that end where a promise begins.
@@ -249,11 +283,16 @@ fn shorter(state: &State, job: &Job, now: Timestamp, without: &Plan) -> Changes 
     limits.into_iter().rev().map(with).collect()
 }
 
-/// Numbers below `from` to try, the largest first: each one down, then by halves.
+/// Numbers below `from` to try, the largest first: all of them, or of very many those near it and
+/// some in even steps.
 fn below(from: u32) -> Vec<u32> {
-    let near = (from.saturating_sub(4)..from).rev();
-    let halves = std::iter::successors(Some(from / 2), |n| Some(n / 2)).take_while(|n| *n > 0);
-    let all: BTreeSet<u32> = near.chain(halves).filter(|n| *n > 0 && *n < from).collect();
+    if from <= EACH_MAX {
+        return (1..from).rev().collect();
+    }
+    let near = from - EACH_MAX / 2..from;
+    let steps =
+        (1..EACH_MAX).map(|n| (u64::from(from) * u64::from(n) / u64::from(EACH_MAX)) as u32);
+    let all: BTreeSet<u32> = near.chain(steps).filter(|n| *n > 0).collect();
     all.into_iter().rev().collect()
 }
 
@@ -262,18 +301,18 @@ fn alone(spec: &JobSpec, gpus: &muster_model::GpuCount) -> bool {
     spec.request.gpus.iter().filter(|other| other.scope == gpus.scope).count() == 1
 }
 
-fn fewer_gpus(spec: &JobSpec) -> Changes {
-    let mut changes = Vec::new();
-    for (at, gpus) in spec.request.gpus.iter().enumerate().filter(|(_, g)| alone(spec, g)) {
-        for to in below(gpus.count) {
+/// Fewer GPUs, for each count in the request on its own.
+fn fewer_gpus(spec: &JobSpec) -> Vec<Changes> {
+    let fewer = |(at, gpus): (usize, &muster_model::GpuCount)| {
+        let with = |to: u32| {
             let mut changed = spec.clone();
             changed.request.gpus[at].count = to;
-            let change =
-                Change::Gpus { model: gpus.model.clone(), from: gpus.count, to, scope: gpus.scope };
-            changes.push((change, changed));
-        }
-    }
-    changes
+            let (model, from, scope) = (gpus.model.clone(), gpus.count, gpus.scope);
+            (Change::Gpus { model, from, to, scope }, changed)
+        };
+        below(gpus.count).into_iter().map(with).collect()
+    };
+    spec.request.gpus.iter().enumerate().filter(|(_, g)| alone(spec, g)).map(fewer).collect()
 }
 
 fn other_models(cache: &Cache, spec: &JobSpec) -> Changes {
@@ -367,4 +406,13 @@ fn looser(spec: &JobSpec) -> Changes {
         changes.push((Change::Shared, changed));
     }
     changes
+}
+
+fn without_node_list(spec: &JobSpec) -> Changes {
+    if spec.request.node_list.is_empty() {
+        return Vec::new();
+    }
+    let mut changed = spec.clone();
+    changed.request.node_list.clear();
+    vec![(Change::NoNodeList, changed)]
 }

@@ -130,7 +130,7 @@ fn the_shortage_is_told_in_numbers() {
         wanted: 3,
         free: 2,
         nodes: 1,
-        held_by: vec![JobId(1)],
+        held_by: vec![JobId(1), JobId(2)],
         start: Some(Timestamp::from_secs(1800)),
     };
     assert_eq!(explanation.reasons, [expected]);

@@ -17,10 +17,11 @@ const fn kind(change: &Change) -> &'static str {
         Change::Memory(_) => "memory",
         Change::Partition(_) => "partition",
         Change::NoConstraint => "constraint",
+        Change::NoNodeList => "node list",
         Change::Shared => "shared",
     }
 }
-const KINDS: usize = 10;
+const KINDS: usize = 11;
 
 /// Changes of every kind, each with a job that they may be suggested for.
 fn changes() -> Vec<(Change, &'static [&'static str])> {
@@ -51,6 +52,7 @@ fn changes() -> Vec<(Change, &'static [&'static str])> {
         (Change::Memory(Mib(1000)), &["--mem=8G"]),
         (Change::Partition("other".to_owned()), &["--partition=main"]),
         (Change::NoConstraint, &["--constraint=practice"]),
+        (Change::NoNodeList, &["--nodelist=node1"]),
         (Change::Shared, &["--exclusive"]),
     ]
 }
