@@ -49,8 +49,9 @@ pub(crate) fn restore(file: &Path, state: Option<PathBuf>) -> Result<(), DaemonE
     if ended > 0 {
         say(&format!("ended {ended} running jobs that the backup does not know\n"));
     }
-    say("at the next start: jobs that ran when the backup was written and are gone since end as\n");
-    say("lost\n");
+    say(
+        "jobs that ran when the backup was written and are gone since end as lost at the next start\n",
+    );
     Ok(())
 }
 

@@ -51,7 +51,7 @@ pub fn gpu_processes(root: &Path) -> Vec<GpuProcess> {
         .collect()
 }
 
-#[cfg(feature = "nvml")]
+#[cfg(all(feature = "nvml", not(target_feature = "crt-static")))]
 fn raw_processes(root: &Path) -> Vec<RawProcess> {
     if root != Path::new("/") {
         return Vec::new();
@@ -59,7 +59,7 @@ fn raw_processes(root: &Path) -> Vec<RawProcess> {
     crate::nvml::processes().unwrap_or_default()
 }
 
-#[cfg(not(feature = "nvml"))]
+#[cfg(not(all(feature = "nvml", not(target_feature = "crt-static"))))]
 fn raw_processes(_root: &Path) -> Vec<RawProcess> {
     Vec::new()
 }
