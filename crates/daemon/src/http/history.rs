@@ -7,8 +7,9 @@ use crate::app::{App, Shared};
 use axum::Json;
 use axum::extract::State as Given;
 use muster_api::{ApiError, HistoryPage, HistoryQuery, HistoryRow, JobRef, PAGE_DEFAULT, PAGE_MAX};
-use muster_model::{Job, State, Timestamp};
+use muster_model::{Job, JobId, State, Timestamp};
 use muster_store::{HistoryQuery as Wanted, HistoryRow as Stored};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Ended jobs in the order of their end; live ones on request, on the last page.
@@ -76,6 +77,8 @@ impl Query {
 }
 
 fn page(app: &App, query: &Query) -> Result<HistoryPage, Refusal> {
+    // The state first: a job that ends meanwhile is then in both, and never in neither.
+    let state = app.handle.state();
     let found = app.handle.reader().history(&query.wanted).map_err(|error| {
         Refusal::new(
             hyper::StatusCode::SERVICE_UNAVAILABLE,
@@ -83,12 +86,14 @@ fn page(app: &App, query: &Query) -> Result<HistoryPage, Refusal> {
             format!("the history cannot be read: {error}"),
         )
     })?;
-    let state = app.handle.state();
     let rows = found.rows.iter().filter(|row| query.admits(&row.job));
     let mut page =
         HistoryPage { rows: rows.map(|row| row_of(&state, row)).collect(), next: found.next };
     if query.live && page.next.is_none() {
-        page.rows.extend(live(&state, query));
+        // What was put back in the queue goes on, with the same attempt until it starts again.
+        let over = found.rows.iter().filter(|row| !row.requeued);
+        let ended: BTreeSet<(JobId, u32)> = over.map(|row| (row.job.id, row.job.attempt)).collect();
+        page.rows.extend(live(&state, query, &ended));
     }
     Ok(page)
 }
@@ -97,12 +102,17 @@ fn row_of(state: &State, row: &Stored) -> HistoryRow {
     HistoryRow::of(state, &row.job)
 }
 
-fn live<'a>(state: &'a State, query: &'a Query) -> impl Iterator<Item = HistoryRow> + 'a {
+/// The jobs that are not over, but for attempts that were found to have ended.
+fn live<'a>(
+    state: &'a State,
+    query: &'a Query,
+    ended: &'a BTreeSet<(JobId, u32)>,
+) -> impl Iterator<Item = HistoryRow> + 'a {
     let ids = state.index.pending.iter().chain(&state.index.active);
     let fits = |job: &&Arc<Job>| {
         let row = Stored { seq: 0, job: Arc::clone(job), requeued: false };
         let open = Wanted { ended_from: None, ..query.wanted.clone() };
-        open.admits(&row) && query.admits(job)
+        open.admits(&row) && query.admits(job) && !ended.contains(&(job.id, job.attempt))
     };
     ids.filter_map(|id| state.job(*id)).filter(fits).map(|job| HistoryRow::of(state, job))
 }
