@@ -84,7 +84,7 @@ impl Turn {
     /// # Errors
     /// The event does not fit; the turn is as it was.
     pub(crate) fn apply(&mut self, kind: EventKind) -> Result<(), ApplyError> {
-        let before = subject(&kind).and_then(|id| self.state.jobs.get(&id)).cloned();
+        let before = kind.job().and_then(|id| self.state.jobs.get(&id)).cloned();
         self.apply_one(kind)?;
         if let Some(before) = before
             && let Some(after) = self.state.jobs.get(&before.id).cloned()
@@ -119,7 +119,7 @@ impl Turn {
                 self.touched.insert(*job);
                 self.over.insert((*job, *attempt));
             }
-            other => self.touched.extend(subject(other)),
+            other => self.touched.extend(other.job()),
         }
     }
 
@@ -152,26 +152,6 @@ impl Turn {
             self.apply(EventKind::JobStop { job: peer, cause })?;
         }
         Ok(())
-    }
-}
-
-/// The job that an event is about, where it is one.
-fn subject(kind: &EventKind) -> Option<JobId> {
-    match kind {
-        EventKind::JobUpdated { job, .. }
-        | EventKind::JobHeld { job, .. }
-        | EventKind::JobReleased { job }
-        | EventKind::JobStop { job, .. }
-        | EventKind::JobSignal { job, .. }
-        | EventKind::JobSuspend { job, .. }
-        | EventKind::JobStarted { job, .. }
-        | EventKind::JobSuspended { job, .. }
-        | EventKind::JobSignalled { job, .. }
-        | EventKind::StepObserved { job, .. }
-        | EventKind::JobExited { job, .. }
-        | EventKind::JobPlaced { job, .. }
-        | EventKind::JobRejected { job, .. } => Some(*job),
-        _ => None,
     }
 }
 

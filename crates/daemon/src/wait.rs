@@ -126,20 +126,7 @@ fn above(job: &Job) -> impl Iterator<Item = JobId> + use<> {
 pub(crate) fn jobs_of(kind: &EventKind) -> Vec<JobId> {
     match kind {
         EventKind::JobSubmitted { first, .. } => vec![*first],
-        EventKind::JobUpdated { job, .. }
-        | EventKind::JobHeld { job, .. }
-        | EventKind::JobReleased { job }
-        | EventKind::JobStop { job, .. }
-        | EventKind::JobSignal { job, .. }
-        | EventKind::JobSuspend { job, .. }
-        | EventKind::JobStarted { job, .. }
-        | EventKind::JobSuspended { job, .. }
-        | EventKind::JobSignalled { job, .. }
-        | EventKind::StepObserved { job, .. }
-        | EventKind::JobExited { job, .. }
-        | EventKind::JobPlaced { job, .. }
-        | EventKind::JobRejected { job, .. } => vec![*job],
         EventKind::JobsForgotten { jobs } => jobs.clone(),
-        _ => Vec::new(),
+        kind => kind.job().into_iter().collect(),
     }
 }

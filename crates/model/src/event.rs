@@ -230,3 +230,26 @@ pub struct JobUpdate {
     #[serde(skip_serializing_if = "is_default")]
     pub comment: Option<String>,
 }
+
+impl EventKind {
+    /// The job that the event is about, where it is one: not a submission, which makes jobs, and
+    /// not what takes several out of the list.
+    pub const fn job(&self) -> Option<JobId> {
+        match self {
+            Self::JobUpdated { job, .. }
+            | Self::JobHeld { job, .. }
+            | Self::JobReleased { job }
+            | Self::JobStop { job, .. }
+            | Self::JobSignal { job, .. }
+            | Self::JobSuspend { job, .. }
+            | Self::JobStarted { job, .. }
+            | Self::JobSuspended { job, .. }
+            | Self::JobSignalled { job, .. }
+            | Self::StepObserved { job, .. }
+            | Self::JobExited { job, .. }
+            | Self::JobPlaced { job, .. }
+            | Self::JobRejected { job, .. } => Some(*job),
+            _ => None,
+        }
+    }
+}
