@@ -131,16 +131,25 @@ impl StateDirectory {
     }
 
     /// Removes a job's directory; one that is gone already is fine.
+    ///
+    /// The exit record goes last of the files: whoever is killed in between leaves a directory
+    /// that still tells how the job ended, or one without any record, which says by that that it
+    /// was being removed.
     pub(crate) fn remove(&self, key: JobKey) -> io::Result<()> {
         let directory = self.job(key);
         // The usual files first, by name: cheaper than listing. A missing one is no matter.
-        for name in [EXIT_FILE, LAUNCH_FILE, SCRIPT_FILE, muster_api::step::SOCKET_NAME] {
+        for name in [SCRIPT_FILE, muster_api::step::SOCKET_NAME, LAUNCH_FILE, EXIT_FILE] {
             fs::remove_file(directory.join(name)).ok();
         }
-        match fs::remove_dir(&directory) {
+        let removed = match fs::remove_dir(&directory) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(_) => fs::remove_dir_all(&directory),
             Ok(()) => Ok(()),
+        };
+        match removed {
+            // Another look finished the same removal.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
         }
     }
 }

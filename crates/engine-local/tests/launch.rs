@@ -199,6 +199,28 @@ fn a_reboot_is_seen_by_the_boot_id() {
 }
 
 #[test]
+fn a_removal_that_was_cut_short_is_finished() {
+    // The files go in this order; the daemon is killed after so many of them.
+    for gone in 1..=4 {
+        let site = Site::new();
+        let daemon = site.start();
+        let report = daemon.run(&script(&site, 1, "exit 7"));
+        drop(daemon);
+        let directory = site.state().join("jobs/1.1");
+        for name in ["script", "step.sock", "launch.json", "exit.json"].into_iter().take(gone) {
+            std::fs::remove_file(directory.join(name)).ok();
+        }
+        let daemon = site.start();
+        let exited = daemon.engine.inventory().expect("inventory").exited;
+        let told: Vec<_> = exited.iter().map(|(_, _, report)| report.clone()).collect();
+        let kept = if gone < 4 { vec![report] } else { Vec::new() };
+        assert_eq!(told, kept, "{gone} files gone: no other end is made up");
+        daemon.acknowledge(1);
+        assert!(!directory.exists(), "{gone} files gone");
+    }
+}
+
+#[test]
 fn what_a_reboot_swept_from_memory_is_known_from_the_journal() {
     let site = Site::new();
     let daemon = site.start();

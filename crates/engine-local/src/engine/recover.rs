@@ -60,8 +60,8 @@ impl Shared {
         }
         let record = match self.state.launch_record(key) {
             Ok(record) => record,
-            // Removed meanwhile: it was acknowledged.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // It was acknowledged: its removal is under way, or was cut short by a kill.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return self.finish_removal(key),
             Err(e) => return Err(e),
         };
         if record.boot_id != self.boot_id {
@@ -81,6 +81,13 @@ impl Shared {
         }
         self.attempts().insert(key, attempt);
         Ok(())
+    }
+
+    /// Removes what is left of a directory without records; directories appear with one, so it
+    /// was being removed.
+    fn finish_removal(&self, key: JobKey) -> io::Result<()> {
+        self.state.remove(key)?;
+        self.journal().acknowledged(key)
     }
 
     /// A supervisor is gone: it wrote its record last, or it was killed.
