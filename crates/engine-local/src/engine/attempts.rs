@@ -99,6 +99,14 @@ impl Attempts {
         self.known.insert(key, attempt);
     }
 
+    /// Takes in an attempt that was found running, unless it was heard meanwhile that it is over.
+    pub(super) fn found_running(&mut self, key: JobKey, attempt: Attempt) {
+        let over = matches!(self.known.get(&key).map(|a| &a.phase), Some(Phase::Exited(_)));
+        if !over && !self.acknowledged.contains(&key) {
+            self.known.insert(key, attempt);
+        }
+    }
+
     /// The attempt is acknowledged.
     pub(super) fn forget(&mut self, key: JobKey) {
         if self.known.remove(&key).is_none() || !self.acknowledged.insert(key) {

@@ -79,7 +79,7 @@ impl Shared {
             attempt.signalled = signalled;
             attempt.steps = steps;
         }
-        self.attempts().insert(key, attempt);
+        self.attempts().found_running(key, attempt);
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl Shared {
             tracing::warn!(job = key.job, "processes of a job without supervisor are still ending");
             let mut attempt = Attempt::running(record.launched_ms);
             attempt.supervisor = Some(record.supervisor);
-            self.attempts().insert(key, attempt);
+            self.attempts().found_running(key, attempt);
             return Ok(());
         }
         let message = "the job's supervisor was killed; how its script ended is not known";
