@@ -17,6 +17,12 @@ pub struct Plan {
     pub promises: Vec<Promise>,
     /// The work it took.
     pub work: Work,
+    /// The work it was allowed, in steps ([`Work::total`]).
+    #[serde(default)]
+    pub steps_max: u64,
+    /// The job after which it went on, where an earlier round had ended for want of steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_after: Option<JobId>,
     /// False where this round did not look at every job: its budget ended, or it went on where
     /// an earlier round had ended.
     pub complete: bool,

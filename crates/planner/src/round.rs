@@ -394,6 +394,8 @@ impl Round<'_> {
             decisions,
             promises,
             work: self.work,
+            steps_max: self.budget.steps,
+            resumed_after: self.budget.resume_after,
             complete: walk.stopped_at.is_none() && self.budget.resume_after.is_none(),
             resume_after: walk.stopped_at.and(walk.last_looked_at),
         };

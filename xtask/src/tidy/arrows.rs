@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("node-metrics", &[]),
     ("planner", &["model"]),
     ("plan-check", &["model"]),
+    ("sim", &["model", "planner", "plan-check"]),
     ("slurm-syntax", &["model"]),
     ("store", &["model"]),
     ("engine", &["model"]),
@@ -45,6 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("planner", &["plan-check", "test-kit"]),
     ("plan-check", &["test-kit"]),
+    ("sim", &["test-kit"]),
     ("store", &["test-kit"]),
     ("control", &["test-kit"]),
     ("engine-local", &["test-kit"]),

@@ -1,0 +1,145 @@
+//! One planning round as a file: its input, its plan, and the same round once more.
+
+use muster_model::{JobId, Plan, Reason, SCHEMA_VERSION, State};
+use muster_planner::{Budget, Explanation, Planner};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+/// The first word of every such file.
+pub const FORMAT: &str = "muster-cycle-1";
+
+/// The largest file that is read, bytes.
+const BYTES_MAX: u64 = 4 << 30;
+
+/// A planning round: what it was made from, and what it said.
+///
+/// The instant and the budget are the plan's own ([`Plan::now`], [`Plan::steps_max`],
+/// [`Plan::resumed_after`]).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cycle {
+    /// Always [`FORMAT`].
+    format: String,
+    /// The schema of the state within.
+    schema: u32,
+    /// The state that the round was made from, with the policy in it.
+    pub state: State,
+    /// The plan that came out.
+    pub plan: Plan,
+}
+
+/// Why a file is no round that can be planned again.
+#[derive(Debug, thiserror::Error)]
+pub enum CycleError {
+    /// It is something else, or damaged.
+    #[error("this is not a saved planning round: {why}")]
+    Format {
+        /// What the reader said.
+        why: String,
+    },
+    /// A newer muster wrote it.
+    #[error("the saved round has schema {found}, and this muster knows schemas up to {known}")]
+    Newer {
+        /// The file's schema.
+        found: u32,
+        /// The newest schema of this program.
+        known: u32,
+    },
+    /// It cannot be read or written.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl CycleError {
+    /// The stable code.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Format { .. } => "E_CYCLE_FORMAT",
+            Self::Newer { .. } => "E_CYCLE_NEWER",
+            Self::Io(_) => "E_CYCLE_FILE",
+        }
+    }
+}
+
+/// A round planned again.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The plan that came out now.
+    pub plan: Plan,
+    /// It equals the one in the file.
+    pub same: bool,
+    /// Every rule that it breaks, a sentence each (full recount).
+    pub violations: Vec<String>,
+    /// Why each job that still waits does so: its binding reason.
+    pub waiting: BTreeMap<JobId, Reason>,
+}
+
+/// Only what comes first in the file: read before the rest is understood.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+    schema: u32,
+}
+
+impl Cycle {
+    /// A round with its plan.
+    pub fn new(state: State, plan: Plan) -> Self {
+        Self { format: FORMAT.to_owned(), schema: SCHEMA_VERSION, state, plan }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`CycleError`].
+    pub fn read(from: impl Read) -> Result<Self, CycleError> {
+        let mut text = Vec::new();
+        from.take(BYTES_MAX).read_to_end(&mut text)?;
+        let wrong = |error: serde_json::Error| CycleError::Format { why: error.to_string() };
+        let head: Head = serde_json::from_slice(&text).map_err(wrong)?;
+        if head.format != FORMAT {
+            return Err(CycleError::Format { why: format!("its format is {:?}", head.format) });
+        }
+        if head.schema > SCHEMA_VERSION {
+            return Err(CycleError::Newer { found: head.schema, known: SCHEMA_VERSION });
+        }
+        serde_json::from_slice(&text).map_err(wrong)
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write(&self, to: impl Write) -> Result<(), CycleError> {
+        let mut to = std::io::BufWriter::new(to);
+        serde_json::to_writer(&mut to, self).map_err(std::io::Error::from)?;
+        to.write_all(b"\n")?;
+        Ok(to.flush()?)
+    }
+
+    /// The budget that the round had.
+    fn budget(&self) -> Budget {
+        Budget { steps: self.plan.steps_max, resume_after: self.plan.resumed_after }
+    }
+
+    /// Plans the round again with a planner of its own.
+    pub fn replay(&self) -> Replayed {
+        let (state, now) = (&self.state, self.plan.now);
+        let mut planner = Planner::new(state);
+        let plan = planner.plan(state, now, self.budget());
+        let mut found = muster_plan_check::check_full(state, &plan);
+        found.extend(muster_plan_check::recount(state));
+        let mut waiting = planner.reasons_within(state, now, self.budget());
+        waiting.retain(|_, reason| *reason != Reason::NotPlannedYet);
+        Replayed {
+            same: plan == self.plan,
+            violations: found.iter().map(ToString::to_string).collect(),
+            waiting,
+            plan,
+        }
+    }
+
+    /// Everything about one waiting job, as it stood then.
+    pub fn explain(&self, job: JobId) -> Explanation {
+        Planner::new(&self.state).explain(&self.state, job, self.plan.now)
+    }
+}

@@ -1,0 +1,9 @@
+//! The core outside the daemon.
+//!
+//! A [`Cycle`] is the exact input of one planning round with the plan that came out of it, as a
+//! file. Planning is a pure function of that input, so [`Cycle::replay`] must give the same plan
+//! byte for byte on any machine; where it does not, the file is the report.
+
+mod cycle;
+
+pub use cycle::{Cycle, CycleError, FORMAT, Replayed};
