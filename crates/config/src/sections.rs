@@ -261,6 +261,7 @@ impl From<&PolicySection> for Policy {
             kill_invalid_dependency: *kill_invalid_dependency,
             requeue: *requeue,
             max_restarts: *max_restarts,
+            devices: muster_model::DevicePolicy::default(),
         }
     }
 }

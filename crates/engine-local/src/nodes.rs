@@ -109,6 +109,7 @@ fn device(gpu: &Gpu) -> Device {
         unhealthy: None,
         links: gpu.links.iter().map(|l| DeviceLink { peer: l.peer, kind: kind(l.kind) }).collect(),
         files: gpu.files.clone(),
+        ..Device::default()
     }
 }
 

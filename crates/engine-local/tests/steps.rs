@@ -112,7 +112,12 @@ fn two_nodes(site: &Site, id: u32) -> muster_engine::Launch {
             tasks: 2,
             cpus: (0..4).collect(),
             devices: [1, 3]
-                .map(|index| DeviceGrant { index, share: DeviceMilli::WHOLE, memory: Mib(1) })
+                .map(|index| DeviceGrant {
+                    index,
+                    share: DeviceMilli::WHOLE,
+                    memory: Mib(1),
+                    mig: None,
+                })
                 .to_vec(),
             ..NodeShare::default()
         };

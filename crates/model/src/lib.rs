@@ -23,6 +23,8 @@ pub mod event;
 pub mod exit;
 pub mod id;
 pub mod job;
+pub mod links;
+pub mod mig;
 pub mod node;
 pub mod partition;
 pub mod payload;
@@ -31,6 +33,7 @@ pub mod plan;
 pub mod policy;
 pub mod reason;
 pub mod request;
+pub mod sharing;
 pub mod spec;
 pub mod state;
 pub mod time;
@@ -51,15 +54,19 @@ pub use id::{BlobId, EngineName, JobId, NodeId};
 pub use job::{
     ArrayTask, HetPart, Hold, Job, JobState, PendingSignal, SignalScope, Stop, StopCause,
 };
+pub use mig::{MigProfile, MigTable};
 pub use node::{Availability, Device, DeviceLink, Drain, ForeignUse, LinkKind, Node, NumaDomain};
 pub use partition::{Partition, PartitionState};
 pub use payload::Payload;
 pub use placement::{DeviceGrant, NodeShare, Placement};
 pub use plan::{Decision, Plan, Promise, Start, Work};
-pub use policy::{BackfillMode, NodeChoice, OrderMode, Policy};
+pub use policy::{BackfillMode, DevicePolicy, NodeChoice, OrderMode, Policy};
 pub use reason::Reason;
 pub use request::{
     Exclusive, GpuCount, GpuScope, LicenceRequest, MemoryRequest, NodeCount, Request, SwitchWish,
+};
+pub use sharing::{
+    DeviceMode, DeviceWish, GpuShare, Isolation, MigInstance, MigMode, MigSlot, Sharing,
 };
 pub use spec::{
     Checkpoint, JobKind, JobSpec, MailSpec, OpenMode, Owner, SignalSpec, SignalTarget, Stdio,

@@ -1,6 +1,6 @@
 //! Nodes: what a machine has, and whether it may be used.
 
-use crate::{CpuSet, EngineName, Mib, NodeId, Timestamp, is_default};
+use crate::{CpuSet, DeviceMode, EngineName, Mib, NodeId, Timestamp, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,6 +96,9 @@ pub struct Device {
     /// The device files that open it.
     #[serde(skip_serializing_if = "is_default")]
     pub files: Vec<String>,
+    /// How it may be given out.
+    #[serde(skip_serializing_if = "is_default")]
+    pub mode: DeviceMode,
 }
 
 /// A connection from one device to another of the same node.
@@ -176,10 +179,31 @@ impl Node {
         self.availability == Availability::Up && self.drain.is_none()
     }
 
-    /// True where the device may be given to a job: healthy, and free of use that is not ours.
+    /// True where the device may be given to a job as a whole: healthy, not cut into instances,
+    /// and free of use that is not ours.
     pub fn device_is_usable(&self, index: u32) -> bool {
-        self.devices.get(index as usize).is_some_and(|d| d.unhealthy.is_none())
+        let fits = |d: &Device| d.unhealthy.is_none() && !matches!(d.mode, DeviceMode::Mig(_));
+        self.devices.get(index as usize).is_some_and(fits)
             && !self.foreign.iter().any(|f| f.device == Some(index))
+    }
+
+    /// Memory of a device that is used by what muster did not start.
+    pub fn foreign_device_memory(&self, index: u32) -> Mib {
+        let of = self.foreign.iter().filter(|f| f.device == Some(index));
+        of.fold(Mib::ZERO, |sum, f| sum.plus(f.memory))
+    }
+
+    /// True where the device may be given in parts: healthy, not in whole mode, and, where it is
+    /// cut into instances, free of use that is not ours (nobody says in which instance that is).
+    pub fn device_is_partible(&self, index: u32) -> bool {
+        let Some(device) = self.devices.get(index as usize) else { return false };
+        let foreign = || self.foreign.iter().any(|f| f.device == Some(index));
+        device.unhealthy.is_none()
+            && match device.mode {
+                DeviceMode::Whole => false,
+                DeviceMode::Shared(_) => true,
+                DeviceMode::Mig(_) => !foreign(),
+            }
     }
 
     /// How many sockets its CPUs are on, at least one.

@@ -1,6 +1,6 @@
 //! Where a job runs: on which nodes, CPUs and devices.
 
-use crate::{CpuSet, DeviceMilli, Mib, NodeId, is_default};
+use crate::{CpuSet, DeviceMilli, Mib, MigSlot, NodeId, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct NodeShare {
     pub cpus: CpuSet,
     /// Its memory.
     pub memory: Mib,
-    /// Its devices, by ascending index.
+    /// Its devices, by ascending index; of one cut into instances perhaps several.
     #[serde(default, skip_serializing_if = "is_default")]
     pub devices: Vec<DeviceGrant>,
     /// Other countable resources.
@@ -39,7 +39,7 @@ pub struct NodeShare {
 }
 
 /// A device, or a share of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DeviceGrant {
     /// The device's index on its node.
     pub index: u32,
@@ -47,6 +47,16 @@ pub struct DeviceGrant {
     pub share: DeviceMilli,
     /// How much of its memory.
     pub memory: Mib,
+    /// The instance, where the device is cut into such.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mig: Option<MigSlot>,
+}
+
+impl DeviceGrant {
+    /// True where nobody else may have a part of the device.
+    pub fn is_whole(&self) -> bool {
+        self.share >= DeviceMilli::WHOLE && self.mig.is_none()
+    }
 }
 
 impl Placement {

@@ -1,6 +1,6 @@
 //! Policy: what a site decided about order, backfill and limits.
 
-use crate::Seconds;
+use crate::{Seconds, is_default};
 use serde::{Deserialize, Serialize};
 
 /// How a site wants its jobs scheduled. Every field has a default; the configuration's `[policy]`.
@@ -30,6 +30,26 @@ pub struct Policy {
     pub requeue: bool,
     /// A job that kills its node or cannot be launched is requeued at most so often.
     pub max_restarts: u32,
+    /// How GPUs are given out in parts.
+    #[serde(skip_serializing_if = "is_default")]
+    pub devices: DevicePolicy,
+}
+
+/// How GPUs are given out in parts (configuration's `[policy.devices]`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DevicePolicy {
+    /// A request for a part of a GPU may get a whole one, where no part of one is free.
+    #[serde(skip_serializing_if = "is_default")]
+    pub whole_for_parts: bool,
+    /// A request that says only how much GPU memory it needs may get a part of a GPU.
+    #[serde(skip_serializing_if = "is_default")]
+    pub memory_is_part: bool,
+    /// The shares that jobs here typically ask for, in thousandths, with their weights: what
+    /// fragmentation is measured against (FGD, USENIX ATC 2023). Empty is a quarter, a half and a
+    /// whole GPU alike.
+    #[serde(skip_serializing_if = "is_default")]
+    pub typical_shares: Vec<(u32, u32)>,
 }
 
 /// The order of waiting jobs.
@@ -77,6 +97,7 @@ impl Default for Policy {
             kill_invalid_dependency: false,
             requeue: true,
             max_restarts: 10,
+            devices: DevicePolicy::default(),
         }
     }
 }

@@ -14,7 +14,7 @@
 //! - GPUs: each [`GpuCount`] is met on its own scope; `Job` counts are spread over the nodes with at
 //!   least one on each.
 
-use crate::{Constraint, Mib, Seconds, is_default};
+use crate::{Constraint, GpuShare, Isolation, Mib, Seconds, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,6 +61,21 @@ pub struct Request {
     /// Memory that each GPU must have free for this job (`#MUSTER --gpu-memory`).
     #[serde(skip_serializing_if = "is_default")]
     pub gpu_memory: Option<Mib>,
+    /// The part of each GPU that it asks for (`#MUSTER --gpu-share`, `--gres=shard:`, `mps:`);
+    /// `None` is the whole, or what the memory comes to. Rules: `muster_model::sharing`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub gpu_share: Option<GpuShare>,
+    /// How well others on the same GPU must be kept apart, at the least
+    /// (`#MUSTER --gpu-isolation`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub gpu_isolation: Option<Isolation>,
+    /// How many sockets of a node count for [`GpuScope::Socket`] (`--sockets-per-node`); `None` is
+    /// all of them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sockets_per_node: Option<u32>,
+    /// Only CPUs of the sockets that its GPUs are on (`--gres-flags=enforce-binding`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub cpus_near_gpus: bool,
     /// Other countable resources a node, by name (`--gres=NAME:COUNT`).
     #[serde(skip_serializing_if = "is_default")]
     pub gres: BTreeMap<String, u64>,

@@ -339,6 +339,7 @@ impl World {
                     index,
                     share: DeviceMilli::WHOLE,
                     memory: view.node.devices.get(index as usize).map_or(Mib::ZERO, |d| d.memory),
+                    mig: None,
                 })
                 .collect();
             nodes.push(NodeShare {

@@ -73,6 +73,7 @@ fn shares(lab: &Lab, job: JobId, node: &Node) -> Vec<NodeShare> {
                     index,
                     share: DeviceMilli::WHOLE,
                     memory: node.devices[index as usize].memory,
+                    mig: None,
                 };
                 let chosen = devices.iter().enumerate().filter(|(at, _)| set & (1 << at) != 0);
                 let share = NodeShare {
