@@ -20,7 +20,7 @@
 //!
 //! Frames and descriptor passing are in [`wire`]; [`Connection`] is both ends' helper.
 
-pub use muster_model::{EndCause, ExitStatus, SignalScope, StepRecord};
+pub use muster_model::{EndCause, ExitStatus, SignalScope, StepRecord, StopCause};
 use serde::{Deserialize, Serialize};
 
 pub mod hosts;
@@ -90,6 +90,9 @@ pub enum Request {
 pub enum Order {
     /// End the job: TERM, wait, KILL of everything in it.
     Terminate {
+        /// Why; absent where no job stands for what runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<StopCause>,
         /// Seconds between TERM and KILL.
         grace_s: u64,
     },

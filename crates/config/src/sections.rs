@@ -138,7 +138,7 @@ section! {
         priority: u32 = 0, "number";
         /// Only these accounts may use it; empty is all.
         allow_accounts: BTreeSet<String> = BTreeSet::new(), "list of accounts";
-        /// Time between the polite and the final signal, in place of the policy's.
+        /// What a preempted job has between the polite and the final signal, in place of the policy's wait.
         grace: Option<Duration> = None, "duration";
     }
 }

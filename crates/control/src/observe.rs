@@ -119,7 +119,7 @@ impl Aftermath {
     pub(crate) fn stray(&mut self, engine: &EngineName, job: JobId, attempt: u32) {
         self.strays += 1;
         tracing::warn!(%engine, %job, attempt, "runs, but no job stands for it: stopped");
-        let order = Order::Stop { job, attempt, grace: Seconds(0) };
+        let order = Order::Stop { job, attempt, cause: None, grace: Seconds(0) };
         self.orders.push(Outgoing { engine: engine.clone(), order, payload: None });
     }
 

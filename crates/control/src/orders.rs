@@ -5,7 +5,7 @@
 
 use muster_engine::{ArrayFacts, Launch, Order};
 use muster_model::{
-    BlobId, EngineName, IndexRanges, Job, JobId, JobState, Node, Payload, Seconds, State,
+    BlobId, EngineName, IndexRanges, Job, JobId, JobState, Node, Payload, Seconds, State, StopCause,
 };
 use std::sync::Arc;
 
@@ -119,7 +119,8 @@ pub fn orders_of(state: &State, job: &Arc<Job>) -> Vec<Outgoing> {
             order(Order::Suspend { job: id, attempt, suspend: false }, None);
         }
         JobState::Completing => {
-            order(Order::Stop { job: id, attempt, grace: grace_of(state, job) }, None);
+            let (cause, grace) = (job.stop.as_ref().map(|s| s.cause.clone()), grace_of(state, job));
+            order(Order::Stop { job: id, attempt, cause, grace }, None);
         }
         _ => {}
     }
@@ -156,12 +157,26 @@ pub(crate) fn engine_of(state: &State, job: &Job) -> Option<EngineName> {
     state.nodes.get(&first.node).map(|node| node.engine.clone())
 }
 
+/// What a job that is being ended has between the polite and the final signal: the policy's wait;
+/// a preempted one what its partition gives; one that shall go on later also what its checkpoint
+/// takes.
 fn grace_of(state: &State, job: &Job) -> Seconds {
-    job.placement
-        .as_ref()
-        .and_then(|p| state.partitions.get(&p.partition))
-        .and_then(|p| p.grace)
-        .unwrap_or(state.policy.kill_wait)
+    let usual = state.policy.kill_wait;
+    let Some(stop) = &job.stop else { return usual };
+    if stop.hurry {
+        return Seconds(0);
+    }
+    let checkpoint = job.spec.checkpoint.as_ref().map_or(Seconds(0), |c| c.grace);
+    match stop.cause {
+        StopCause::Preempted(_) => partition_grace(state, job).unwrap_or(usual).max(checkpoint),
+        StopCause::Requeue { .. } => usual.max(checkpoint),
+        StopCause::Cancelled(_) | StopCause::Deadline | StopCause::HetPeer => usual,
+    }
+}
+
+fn partition_grace(state: &State, job: &Job) -> Option<Seconds> {
+    let placement = job.placement.as_ref()?;
+    state.partitions.get(&placement.partition)?.grace
 }
 
 fn nodes_of(state: &State, job: &Job) -> Option<Vec<Arc<Node>>> {
@@ -186,7 +201,7 @@ fn launch_of(state: &State, job: &Arc<Job>) -> Option<Launch> {
         components,
         array: job.array.and_then(|task| array_facts(state, job, task.array)),
         payload: Arc::default(),
-        kill_wait: grace_of(state, job),
+        kill_wait: state.policy.kill_wait,
     })
 }
 

@@ -126,7 +126,7 @@ fn expire(turn: &mut Turn, id: JobId) -> Result<(), ApplyError> {
             && job.spec.deadline.is_some_and(|deadline| deadline <= at)
     });
     if late {
-        turn.apply(EventKind::JobStop { job: id, cause: StopCause::Deadline })?;
+        turn.apply(EventKind::JobStop { job: id, cause: StopCause::Deadline, hurry: false })?;
     }
     Ok(())
 }

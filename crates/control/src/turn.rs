@@ -149,7 +149,7 @@ impl Turn {
                 }
                 _ => continue,
             };
-            self.apply(EventKind::JobStop { job: peer, cause })?;
+            self.apply(EventKind::JobStop { job: peer, cause, hurry: false })?;
         }
         Ok(())
     }

@@ -10,10 +10,10 @@ use muster_control::{Outgoing, Writer};
 use muster_engine::{Inventory, Observation, Order};
 use muster_model::placement::NodeShare;
 use muster_model::{
-    ArraySpec, CpuSet, Decision, Dependency, DependencyKind, DependencyTarget, DependencyTerm,
-    EndCause, EngineName, ExitReport, ExitStatus, GpuCount, GpuScope, Hold, IndexRanges, Job,
-    JobId, JobState, Joiner, Licence, MemoryRequest, Mib, NodeCount, Placement, Plan, Seconds,
-    SignalScope, Start, State, StopCause, TimeLimit, Timestamp, Usage,
+    ArraySpec, Checkpoint, CpuSet, Decision, Dependency, DependencyKind, DependencyTarget,
+    DependencyTerm, EndCause, EngineName, ExitReport, ExitStatus, GpuCount, GpuScope, Hold,
+    IndexRanges, Job, JobId, JobState, Joiner, Licence, MemoryRequest, Mib, NodeCount, Placement,
+    Plan, Seconds, SignalScope, Start, State, StopCause, TimeLimit, Timestamp, Usage,
 };
 use muster_store::{HistoryQuery, MemoryStore};
 use std::sync::Arc;
@@ -252,7 +252,7 @@ fn another_users_job_is_not_theirs_to_touch() {
     desk.start(&[running]);
     let change = Box::new(JobChange { name: Some("x".into()), ..JobChange::default() });
     for command in [
-        Command::Cancel { jobs: one(id) },
+        Command::Cancel { jobs: one(id), hurry: false },
         Command::Hold { jobs: one(id), as_user: true },
         Command::Release { jobs: one(id) },
         Command::Requeue { jobs: one(running), hold: false },
@@ -266,7 +266,7 @@ fn another_users_job_is_not_theirs_to_touch() {
     let mut submission = job(&user(1000), "exit 0");
     submission.specs[0].owner.uid = 0;
     assert!(matches!(desk.submit(&user(1000), submission), Err(CommandError::AdminOnly { .. })));
-    desk.ask(&root(), Command::Cancel { jobs: one(id) }).unwrap();
+    desk.ask(&root(), Command::Cancel { jobs: one(id), hurry: false }).unwrap();
     assert_eq!(desk.job(id).state, JobState::Cancelled);
 }
 
@@ -385,12 +385,38 @@ fn a_waiting_het_job_is_cancelled_as_a_whole() {
         s.specs.push(second);
     };
     let leader = desk.try_with(two).unwrap();
-    let alone = Command::Cancel { jobs: vec![JobRef::Component(JobId(leader), 1)] };
+    let alone = Command::Cancel { jobs: vec![JobRef::Component(JobId(leader), 1)], hurry: false };
     let error = desk.ask(&user(1000), alone).unwrap_err();
     assert!(matches!(error, CommandError::HetComponent { offset: 1, .. }), "{error}");
-    desk.ask(&user(1000), Command::Cancel { jobs: one(leader) }).unwrap();
+    desk.ask(&user(1000), Command::Cancel { jobs: one(leader), hurry: false }).unwrap();
     for id in [leader, leader + 1] {
         assert_eq!(desk.job(id).state, JobState::Cancelled);
+    }
+}
+
+#[test]
+fn an_order_to_end_says_why_and_how_long_it_takes() {
+    let mut desk = Desk::new();
+    let id = desk
+        .try_with(|s| {
+            let grace = Seconds(300);
+            s.specs[0].checkpoint =
+                Some(Checkpoint { dir: "/c".into(), grace, ..Checkpoint::default() });
+        })
+        .unwrap();
+    desk.start(&[id]);
+    let kill_wait = desk.state().policy.kill_wait;
+    let requeue = StopCause::Requeue { hold: false };
+    let cancelled = StopCause::Cancelled(1000);
+    for (command, cause, grace) in [
+        (Command::Requeue { jobs: one(id), hold: false }, requeue, Seconds(300)),
+        (Command::Cancel { jobs: one(id), hurry: false }, cancelled.clone(), kill_wait),
+        (Command::Cancel { jobs: one(id), hurry: true }, cancelled, Seconds(0)),
+    ] {
+        desk.ask(&user(1000), command).unwrap();
+        let last = desk.orders.last().map(|outgoing| &outgoing.order);
+        let wanted = Order::Stop { job: JobId(id), attempt: 1, cause: Some(cause), grace };
+        assert_eq!(last, Some(&wanted));
     }
 }
 
@@ -423,11 +449,12 @@ fn tasks_of_an_array_are_named_alone_or_together() {
         })
         .unwrap();
     let some = vec!["1_[1-2]".parse::<JobRef>().unwrap()];
-    let reply = desk.ask(&user(1000), Command::Cancel { jobs: some.clone() }).unwrap();
+    let reply =
+        desk.ask(&user(1000), Command::Cancel { jobs: some.clone(), hurry: false }).unwrap();
     assert_eq!(reply, Reply::Jobs { done: vec![JobId(2), JobId(3)], refused: Vec::new() });
-    let error = desk.ask(&user(1000), Command::Cancel { jobs: some }).unwrap_err();
+    let error = desk.ask(&user(1000), Command::Cancel { jobs: some, hurry: false }).unwrap_err();
     assert!(matches!(error, CommandError::JobOver { .. }), "{error}");
-    let reply = desk.ask(&user(1000), Command::Cancel { jobs: one(array) }).unwrap();
+    let reply = desk.ask(&user(1000), Command::Cancel { jobs: one(array), hurry: false }).unwrap();
     assert_eq!(reply, Reply::Jobs { done: vec![JobId(1), JobId(4)], refused: Vec::new() });
 }
 
@@ -437,7 +464,7 @@ fn one_wrong_job_does_not_spoil_the_others() {
     let mine = desk.plain();
     let theirs = desk.submit(&user(2000), job(&user(2000), "exit 0")).unwrap();
     let jobs = [mine, theirs, 77].map(|id| JobRef::Id(JobId(id))).to_vec();
-    match desk.ask(&user(1000), Command::Cancel { jobs }).unwrap() {
+    match desk.ask(&user(1000), Command::Cancel { jobs, hurry: false }).unwrap() {
         Reply::Jobs { done, refused } => {
             assert_eq!(done, [JobId(mine)]);
             let codes: Vec<_> = refused.iter().map(|(job, e)| (job.as_str(), e.code())).collect();
@@ -483,7 +510,7 @@ fn every_end_of_an_attempt_has_its_row() {
     desk.start(&[requeued]);
     desk.end(requeued, 3, EndCause::Exited);
     let cancelled = desk.plain();
-    desk.ask(&user(1000), Command::Cancel { jobs: one(cancelled) }).unwrap();
+    desk.ask(&user(1000), Command::Cancel { jobs: one(cancelled), hurry: false }).unwrap();
     let reader = desk.writer.store().reader().unwrap();
     let rows = reader.history(&HistoryQuery::default()).unwrap().rows;
     let told: Vec<_> =

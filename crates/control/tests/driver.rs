@@ -133,7 +133,7 @@ fn a_cancelled_job_ends_and_another_user_may_not_cancel_it() {
     let bed = bed(Pace::Stepped);
     let id = bed.submit("sleep 1000");
     bed.wait_for(id, JobState::Starting);
-    let cancel = Command::Cancel { jobs: vec![JobRef::Id(id)] };
+    let cancel = Command::Cancel { jobs: vec![JobRef::Id(id)], hurry: false };
     let refused = bed.handle().call(user(2000), cancel.clone());
     assert!(matches!(refused, Err(CommandError::NotYours { .. })), "{refused:?}");
     assert_eq!(
@@ -378,7 +378,7 @@ fn commands_go_on_while_a_plan_is_made_and_make_its_decisions_stale() {
     let cancelled = bed.submit("exit 0");
     rounds.recv_timeout(PATIENCE).unwrap();
     let later = bed.submit("exit 0");
-    let cancel = Command::Cancel { jobs: vec![JobRef::Id(cancelled)] };
+    let cancel = Command::Cancel { jobs: vec![JobRef::Id(cancelled)], hurry: false };
     bed.handle().call(user(1000), cancel).unwrap();
     // From here on the planner does not wait any more.
     drop(word);

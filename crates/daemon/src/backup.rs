@@ -106,7 +106,7 @@ fn sweep(setup: &Setup) -> Result<usize, DaemonError> {
         }
         for stray in strays.iter().filter(|r| ended.insert((r.job, r.attempt))) {
             let (job, attempt) = (stray.job, stray.attempt);
-            let order = Order::Stop { job, attempt, grace: Seconds(0) };
+            let order = Order::Stop { job, attempt, cause: None, grace: Seconds(0) };
             engine.execute(0, &order).map_err(failed)?;
         }
         if Instant::now() > deadline {

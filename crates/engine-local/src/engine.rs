@@ -192,7 +192,9 @@ impl Engine for LocalEngine {
         let shared = &self.shared;
         match order {
             Order::Launch(launch) => shared.launch(launch),
-            Order::Stop { job, attempt, grace } => shared.stop(key(*job, *attempt), grace.0),
+            Order::Stop { job, attempt, cause, grace } => {
+                shared.stop(key(*job, *attempt), cause.clone(), grace.0)
+            }
             Order::Signal { job, attempt, number, signal, scope } => shared.order(
                 key(*job, *attempt),
                 &StepOrder::Signal { number: *number, signal: *signal, scope: *scope },

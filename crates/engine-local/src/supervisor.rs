@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use muster_api::step::{EndCause, ExitStatus};
+use muster_model::StopCause;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
@@ -104,6 +105,8 @@ enum Body {
 #[derive(Debug)]
 struct Ending {
     cause: EndCause,
+    /// Why it was ordered to end, where it was.
+    stop: Option<StopCause>,
     /// When it began, UTC milliseconds.
     since_ms: u64,
     /// When KILL follows, on the boot clock.

@@ -4,7 +4,8 @@ mod support;
 
 use muster_engine::{Engine, Observation, Order};
 use muster_model::{
-    EndCause, ExitStatus, JobId, Mib, Seconds, SignalScope, SignalSpec, SignalTarget, TimeLimit,
+    EndCause, ExitStatus, JobId, Mib, Seconds, SignalScope, SignalSpec, SignalTarget, StopCause,
+    TimeLimit,
 };
 use std::path::Path;
 use support::{Daemon, Site, script, wait_until, with_job, with_placement, with_spec};
@@ -303,6 +304,23 @@ fn the_end_is_told_in_the_error_file_by_the_users_rights() {
     daemon.exit(2);
     assert_eq!(site.read("out2"), "");
     assert!(site.read("err2").starts_with("slurmstepd: error: *** JOB 2 ON node1 CANCELLED AT "));
+}
+
+#[test]
+fn the_error_file_says_for_whom_a_job_was_ended() {
+    let site = Site::new();
+    let daemon = site.start();
+    let preempted = StopCause::Preempted(JobId(9));
+    let requeue = StopCause::Requeue { hold: false };
+    let causes = [(preempted, " DUE TO PREEMPTION ***"), (requeue, " DUE TO JOB REQUEUE ***")];
+    for (id, (cause, due)) in (1..).zip(causes) {
+        daemon.launch(&script(&site, id, "touch set$SLURM_JOB_ID; exec sleep 1000"));
+        wait_for_file(&site, &format!("set{id}"));
+        daemon.stop_for(id, cause, 60);
+        assert_eq!(daemon.exit(id).cause, EndCause::Stopped);
+        let told = site.read(&format!("out{id}"));
+        assert!(told.trim_end().ends_with(due), "{told}");
+    }
 }
 
 /// Somebody without rights where we may start their jobs, else ourselves.

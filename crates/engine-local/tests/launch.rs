@@ -262,7 +262,7 @@ fn directories_that_a_cleaner_removed_are_made_again() {
 fn an_order_of_a_replaced_writer_is_refused() {
     let site = Site::new();
     let daemon = site.start();
-    let order = Order::Stop { job: JobId(9), attempt: 1, grace: Seconds(1) };
+    let order = Order::Stop { job: JobId(9), attempt: 1, cause: None, grace: Seconds(1) };
     daemon.engine.execute(5, &order).expect("taken");
     assert_eq!(daemon.engine.execute(4, &order), Err(EngineError::Fenced { fence: 4, seen: 5 }));
 }

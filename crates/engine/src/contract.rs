@@ -150,7 +150,8 @@ impl Subject {
 }
 
 fn stop(job: u32) -> Order {
-    Order::Stop { job: JobId(job), attempt: 1, grace: Seconds(1) }
+    let cause = Some(muster_model::StopCause::Cancelled(0));
+    Order::Stop { job: JobId(job), attempt: 1, cause, grace: Seconds(1) }
 }
 
 fn running(listing: &Inventory, job: u32) -> Option<&Running> {

@@ -30,7 +30,7 @@ pub use scripted::{Pace, ScriptedEngine};
 
 use muster_model::{
     EngineName, ExitReport, ForeignUse, Job, JobId, Node, Payload, Seconds, SignalScope,
-    StepRecord, TimeLimit, Timestamp,
+    StepRecord, StopCause, TimeLimit, Timestamp,
 };
 use std::sync::Arc;
 
@@ -81,6 +81,8 @@ pub enum Order {
         job: JobId,
         /// The attempt.
         attempt: u32,
+        /// Why; `None` where no job stands for the attempt (any more).
+        cause: Option<StopCause>,
         /// Time between the two signals.
         grace: Seconds,
     },

@@ -124,6 +124,9 @@ pub enum EventKind {
         job: JobId,
         /// Why.
         cause: StopCause,
+        /// Without any grace (`scancel --hurry`).
+        #[serde(default, skip_serializing_if = "is_default")]
+        hurry: bool,
     },
     /// A signal for a running job.
     JobSignal {

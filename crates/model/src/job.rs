@@ -148,6 +148,9 @@ pub struct Stop {
     pub cause: StopCause,
     /// Since when.
     pub at: Timestamp,
+    /// Without any grace (`scancel --hurry`).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hurry: bool,
 }
 
 /// Why a job shall end.

@@ -48,7 +48,8 @@ pub struct Partition {
     /// Only these accounts may use it; empty is all.
     #[serde(skip_serializing_if = "is_default")]
     pub allow_accounts: BTreeSet<String>,
-    /// Time between the polite and the final signal, where it differs from the policy's.
+    /// Time between the polite and the final signal of a preempted job (Slurm's `GraceTime`);
+    /// `None` is the policy's, as for every other end.
     #[serde(skip_serializing_if = "is_default")]
     pub grace: Option<Seconds>,
 }

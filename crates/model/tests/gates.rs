@@ -111,7 +111,7 @@ impl Cluster {
     }
 
     fn cancel(&mut self, job: JobId) {
-        self.event(EventKind::JobStop { job, cause: StopCause::Cancelled(0) });
+        self.event(EventKind::JobStop { job, cause: StopCause::Cancelled(0), hurry: false });
     }
 
     /// Free to start by now.

@@ -170,7 +170,7 @@ fn events() -> Vec<EventKind> {
         placed(1),
         EventKind::JobStarted { job: one, attempt: 1 },
         EventKind::JobExited { job: one, attempt: 1, report: report(EndCause::Exited) },
-        EventKind::JobStop { job: two, cause: StopCause::Cancelled(1000) },
+        EventKind::JobStop { job: two, cause: StopCause::Cancelled(1000), hurry: false },
         placed(3),
         EventKind::JobStarted { job: three, attempt: 1 },
         EventKind::JobSuspend { job: three, suspend: true },

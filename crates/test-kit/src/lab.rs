@@ -155,7 +155,7 @@ impl Lab {
 
     /// Cancels a job; a running one is gone at once.
     pub fn cancel(&mut self, job: JobId) {
-        self.event(EventKind::JobStop { job, cause: StopCause::Cancelled(1000) });
+        self.event(EventKind::JobStop { job, cause: StopCause::Cancelled(1000), hurry: false });
         if self.state.jobs[&job].state.holds_resources() {
             self.end(job, ExitStatus { code: 0, signal: 15 }, EndCause::Stopped);
         }

@@ -102,13 +102,16 @@ pub(super) fn cancel(
     state: &State,
     principal: &Principal,
     refs: &[JobRef],
+    hurry: bool,
 ) -> Result<Meaning, CommandError> {
     each(state, principal, refs, Het::Whole, |job| {
         not_over(job)?;
         let cause = StopCause::Cancelled(principal.uid);
         Ok(match &job.stop {
-            Some(Stop { cause: StopCause::Cancelled(_), .. }) => Vec::new(),
-            _ => vec![EventKind::JobStop { job: job.id, cause }],
+            Some(stop @ Stop { cause: StopCause::Cancelled(_), .. }) if stop.hurry || !hurry => {
+                Vec::new()
+            }
+            _ => vec![EventKind::JobStop { job: job.id, cause, hurry }],
         })
     })
 }
@@ -201,7 +204,11 @@ pub(super) fn requeue(
         if ends {
             return Err(wrong_state(job, "it is being ended for good"));
         }
-        Ok(vec![EventKind::JobStop { job: job.id, cause: StopCause::Requeue { hold } }])
+        Ok(vec![EventKind::JobStop {
+            job: job.id,
+            cause: StopCause::Requeue { hold },
+            hurry: false,
+        }])
     })
 }
 

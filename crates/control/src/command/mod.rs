@@ -48,6 +48,8 @@ pub enum Command {
     Cancel {
         /// Which.
         jobs: Vec<JobRef>,
+        /// Without any grace, also where they are being ended already.
+        hurry: bool,
     },
     /// Send a signal to running jobs.
     Signal {
@@ -179,7 +181,7 @@ pub fn meaning(
 ) -> Result<Meaning, CommandError> {
     match command {
         Command::Submit(submission) => submit::submit(state, at, principal, &submission),
-        Command::Cancel { jobs } => action::cancel(state, principal, &jobs),
+        Command::Cancel { jobs, hurry } => action::cancel(state, principal, &jobs, hurry),
         Command::Signal { jobs, signal, scope } => {
             action::signal(state, principal, &jobs, signal, scope)
         }

@@ -223,7 +223,7 @@ impl World {
         let jobs = vec![JobRef::Id(id)];
         let requeue = self.state().job(id).is_some_and(|job| job.spec.requeue);
         let command = match self.random.below(6) {
-            0 => Command::Cancel { jobs },
+            0 => Command::Cancel { jobs, hurry: false },
             1 => Command::Hold { jobs, as_user: true },
             2 => Command::Release { jobs },
             3 if requeue => Command::Requeue { jobs, hold: self.random.percent(20) },
@@ -468,7 +468,7 @@ impl World {
             .collect();
         for (jobs, command) in [
             (held, (|jobs| Command::Release { jobs }) as fn(Vec<JobRef>) -> Command),
-            (doomed, |jobs| Command::Cancel { jobs }),
+            (doomed, |jobs| Command::Cancel { jobs, hurry: false }),
             (still, |jobs| Command::Suspend { jobs, suspend: false }),
         ] {
             if !jobs.is_empty() {

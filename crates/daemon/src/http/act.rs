@@ -53,11 +53,6 @@ pub(crate) async fn actions(
     }
     let mut results = Vec::new();
     for (name, targets) in batches {
-        if request.hurry && request.action == Action::Cancel {
-            let kill = Command::Signal { jobs: targets.clone(), signal: 9, scope: Scope::All };
-            // Waiting jobs get no signal; the cancellation says what is wrong with the others.
-            let _ = command(&app.handle, &caller, kill).await;
-        }
         let order = order(&request, targets)?;
         results.extend(settle(&app, name, command(&app.handle, &caller, order).await));
     }
@@ -86,7 +81,7 @@ fn target(job: &JobRef) -> Target {
 
 fn order(request: &ActionRequest, jobs: Vec<Target>) -> Result<Command, Refusal> {
     Ok(match request.action {
-        Action::Cancel => Command::Cancel { jobs },
+        Action::Cancel => Command::Cancel { jobs, hurry: request.hurry },
         Action::Signal => {
             let signal = request.signal.ok_or_else(|| {
                 Refusal::invalid("E_BODY_BAD", "the action signal needs a signal")

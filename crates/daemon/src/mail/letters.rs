@@ -279,7 +279,10 @@ mod tests {
             ["Slurm Job_id=1 Name=train Failed, Run time 00:00:05, FAILED, ExitCode 3"]
         );
         site.submit(2, &["END"], None);
-        site.event(1, EventKind::JobStop { job: JobId(2), cause: StopCause::Cancelled(1000) });
+        site.event(
+            1,
+            EventKind::JobStop { job: JobId(2), cause: StopCause::Cancelled(1000), hurry: false },
+        );
         assert_eq!(
             site.subjects(),
             ["Slurm Job_id=2 Name=train Ended, Run time 00:00:00, CANCELLED, ExitCode 0"]

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use muster_api::step::{Connection, Event, Order as StepOrder, Request, SOCKET_NAME, WireError};
 use muster_engine::EngineError;
-use muster_model::EndCause;
+use muster_model::{EndCause, StopCause};
 use nix::poll::{PollFd, PollFlags, poll};
 
 use super::{Phase, Shared, never_ran, unreachable};
@@ -27,7 +27,12 @@ impl Shared {
     }
 
     /// Ends an attempt, whether or not it was launched.
-    pub(super) fn stop(&self, key: JobKey, grace_s: u64) -> Result<(), EngineError> {
+    pub(super) fn stop(
+        &self,
+        key: JobKey,
+        cause: Option<StopCause>,
+        grace_s: u64,
+    ) -> Result<(), EngineError> {
         let is_running = {
             let attempts = self.attempts();
             if attempts.is_acknowledged(key) {
@@ -46,7 +51,7 @@ impl Shared {
                 return Ok(());
             }
         }
-        self.ask(key, &StepOrder::Terminate { grace_s }).map(drop)
+        self.ask(key, &StepOrder::Terminate { cause, grace_s }).map(drop)
     }
 
     /// Asks a supervisor and waits for its answer; `None` when it is about to end.

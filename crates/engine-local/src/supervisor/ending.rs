@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_api::step::{EndCause, Event, ExitStatus, SignalScope};
-use muster_model::{ExitReport, StepId, StepRecord, Timestamp};
+use muster_model::{ExitReport, StepId, StepRecord, StopCause, Timestamp};
 use nix::sys::signal::Signal;
 
 use super::timer::Due;
@@ -79,6 +79,16 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Ends the job as ordered. A later order may have a graver cause: the job's file says that.
+    pub(super) fn begin_stop(&mut self, cause: Option<StopCause>, grace_s: u64) {
+        self.begin_ending(EndCause::Stopped, grace_s);
+        if let Some(ending) = &mut self.ending
+            && ending.cause == EndCause::Stopped
+        {
+            ending.stop = cause.or(ending.stop.take());
+        }
+    }
+
     /// Asks every process to end; KILL follows after the grace.
     pub(super) fn begin_ending(&mut self, cause: EndCause, grace_s: u64) {
         let now = boot_clock_ms();
@@ -87,7 +97,7 @@ impl Supervisor<'_> {
             Some(ending) => ending.kill_at = ending.kill_at.min(kill_at),
             None => {
                 let since_ms = now_ms();
-                self.ending = Some(Ending { cause, since_ms, kill_at, killed: false });
+                self.ending = Some(Ending { cause, stop: None, since_ms, kill_at, killed: false });
             }
         }
         if self.timer.is_suspended() {

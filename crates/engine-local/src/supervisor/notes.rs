@@ -9,6 +9,7 @@ use std::io::Write;
 use std::path::Path;
 
 use muster_api::step::EndCause;
+use muster_model::StopCause;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::signal::Signal;
@@ -101,9 +102,12 @@ fn end_text(
         )
     });
     let ended = ending.map(|ending| {
-        let due = match ending.cause {
-            EndCause::TimeLimit => " DUE TO TIME LIMIT",
-            _ => "",
+        // A deadline is a time limit to `slurmstepd` too.
+        let due = match (ending.cause, &ending.stop) {
+            (EndCause::TimeLimit, _) | (_, Some(StopCause::Deadline)) => " DUE TO TIME LIMIT",
+            (_, Some(StopCause::Preempted(_))) => " DUE TO PREEMPTION",
+            (_, Some(StopCause::Requeue { .. })) => " DUE TO JOB REQUEUE",
+            (_, Some(StopCause::Cancelled(_) | StopCause::HetPeer) | None) => "",
         };
         let at = local_time(ending.since_ms);
         format!("slurmstepd: error: *** JOB {job} ON {node} CANCELLED AT {at}{due} ***\n")
@@ -134,11 +138,13 @@ pub(super) fn script_not_run(interpreter: &str, errno: Errno, hint: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{EndCause, Ending, end_text};
+    use super::{EndCause, Ending, StopCause, end_text};
+    use muster_model::JobId;
 
     #[test]
     fn the_lines_are_those_of_slurm() {
-        let ending = |cause| Ending { cause, since_ms: 0, kill_at: 0, killed: false };
+        let end = |cause, stop| Ending { cause, stop, since_ms: 0, kill_at: 0, killed: false };
+        let ending = |cause| end(cause, None);
         let at = super::local_time(0);
         assert_eq!(
             end_text(12, "node1", 0, Some(&ending(EndCause::TimeLimit))),
@@ -150,6 +156,18 @@ mod tests {
             end_text(12, "node1", 0, Some(&ending(EndCause::Stopped))),
             format!("slurmstepd: error: *** JOB 12 ON node1 CANCELLED AT {at} ***\n")
         );
+        for (stop, due) in [
+            (StopCause::Cancelled(1000), ""),
+            (StopCause::HetPeer, ""),
+            (StopCause::Requeue { hold: false }, " DUE TO JOB REQUEUE"),
+            (StopCause::Preempted(JobId(3)), " DUE TO PREEMPTION"),
+            (StopCause::Deadline, " DUE TO TIME LIMIT"),
+        ] {
+            assert_eq!(
+                end_text(12, "node1", 0, Some(&end(EndCause::Stopped, Some(stop)))),
+                format!("slurmstepd: error: *** JOB 12 ON node1 CANCELLED AT {at}{due} ***\n")
+            );
+        }
         assert_eq!(
             end_text(12, "node1", 1, None),
             "slurmstepd: error: Detected 1 oom_kill event in StepId=12.batch. \

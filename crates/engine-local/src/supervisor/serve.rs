@@ -268,9 +268,7 @@ impl Supervisor<'_> {
             );
         }
         match order {
-            Order::Terminate { grace_s } => {
-                self.begin_ending(muster_api::step::EndCause::Stopped, *grace_s);
-            }
+            Order::Terminate { cause, grace_s } => self.begin_stop(cause.clone(), *grace_s),
             Order::Signal { number, signal, scope } => {
                 if *number > self.signalled {
                     self.signalled = *number;

@@ -10,7 +10,8 @@ use muster_engine::{Engine, Launch, Observation, Order};
 use muster_engine_local::{LocalConfig, LocalEngine};
 use muster_model::{
     Availability, CpuSet, EngineName, ExitReport, Job, JobId, JobKind, JobSpec, JobState, Mib,
-    Node, NodeId, NodeShare, Owner, Payload, Placement, Seconds, Stdio, TimeLimit, Timestamp,
+    Node, NodeId, NodeShare, Owner, Payload, Placement, Seconds, Stdio, StopCause, TimeLimit,
+    Timestamp,
 };
 
 /// How long anything may take before a test gives up; only a failing test waits this long.
@@ -230,7 +231,12 @@ impl Daemon {
     }
 
     pub(crate) fn stop(&self, id: u32, grace: u64) {
-        let order = Order::Stop { job: JobId(id), attempt: 1, grace: Seconds(grace) };
+        self.stop_for(id, StopCause::Cancelled(0), grace);
+    }
+
+    pub(crate) fn stop_for(&self, id: u32, cause: StopCause, grace: u64) {
+        let grace = Seconds(grace);
+        let order = Order::Stop { job: JobId(id), attempt: 1, cause: Some(cause), grace };
         self.engine.execute(1, &order).expect("stop taken");
     }
 

@@ -185,6 +185,7 @@ impl State {
         at: Timestamp,
         id: JobId,
         cause: &StopCause,
+        hurry: bool,
     ) -> Result<(), ApplyError> {
         let old = self.known("job_stop", id)?;
         if old.state.is_over() {
@@ -198,15 +199,16 @@ impl State {
                 StopCause::Cancelled(_) | StopCause::HetPeer => new.state = JobState::Cancelled,
                 StopCause::Deadline => new.state = JobState::Deadline,
             }
-            new.stop = Some(Stop { cause: cause.clone(), at });
+            new.stop = Some(Stop { cause: cause.clone(), at, hurry });
             new.ended = Some(at);
             self.replace(&old, new);
             self.settle_dependents(at, id);
             return Ok(());
         }
         // A cancellation is final; nothing weaker takes its place.
-        if !matches!(&old.stop, Some(Stop { cause: StopCause::Cancelled(_), .. })) {
-            new.stop = Some(Stop { cause: cause.clone(), at });
+        match &mut new.stop {
+            Some(stop) if matches!(stop.cause, StopCause::Cancelled(_)) => stop.hurry |= hurry,
+            stop => *stop = Some(Stop { cause: cause.clone(), at, hurry }),
         }
         new.state = JobState::Completing;
         new.suspend = false;

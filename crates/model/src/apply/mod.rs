@@ -90,7 +90,7 @@ impl State {
             EventKind::JobUpdated { job, update } => self.update(at, *job, update)?,
             EventKind::JobHeld { job, hold } => self.hold(at, *job, hold)?,
             EventKind::JobReleased { job } => self.release(at, *job)?,
-            EventKind::JobStop { job, cause } => self.stop(at, *job, cause)?,
+            EventKind::JobStop { job, cause, hurry } => self.stop(at, *job, cause, *hurry)?,
             EventKind::JobSignal { job, signal, scope } => self.signal(*job, *signal, *scope)?,
             EventKind::JobSuspend { job, suspend } => self.suspend(*job, *suspend)?,
             EventKind::JobPlaced { job, attempt, placement, time_limit } => {
