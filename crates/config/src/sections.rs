@@ -103,6 +103,8 @@ section! {
         requeue: bool = true, "true or false";
         /// A job that cannot be launched, or loses its node, starts again at most so often.
         max_restarts: u32 = 10, "number";
+        /// A job waits at most so long for few switches (Slurm's `max_switch_wait`).
+        max_switch_wait: Duration = Duration(300), "duration";
     }
 }
 
@@ -248,6 +250,7 @@ impl From<&PolicySection> for Policy {
             kill_invalid_dependency,
             requeue,
             max_restarts,
+            max_switch_wait,
         } = section;
         Self {
             order: *order,
@@ -262,6 +265,7 @@ impl From<&PolicySection> for Policy {
             requeue: *requeue,
             max_restarts: *max_restarts,
             devices: muster_model::DevicePolicy::default(),
+            max_switch_wait: (*max_switch_wait).into(),
         }
     }
 }

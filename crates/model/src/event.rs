@@ -3,7 +3,7 @@
 use crate::{
     Account, Availability, Drain, ExitReport, ForeignUse, Hold, JobId, JobSpec, Licence, Node,
     NodeId, Partition, Placement, Policy, Qos, Reason, SignalScope, StepRecord, StopCause,
-    TimeLimit, Timestamp, is_default,
+    TimeLimit, Timestamp, Topology, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -82,6 +82,11 @@ pub enum EventKind {
     LicenceSet {
         /// The description.
         licence: Licence,
+    },
+    /// How the nodes are joined from here on.
+    TopologySet {
+        /// All of it.
+        topology: Box<Topology>,
     },
     /// The policy from here on.
     PolicySet {

@@ -13,6 +13,7 @@
 //! ```
 
 pub mod account;
+pub mod affinity;
 pub mod amount;
 pub mod apply;
 pub mod array;
@@ -37,8 +38,13 @@ pub mod sharing;
 pub mod spec;
 pub mod state;
 pub mod time;
+pub mod topology;
 
 pub use account::{Account, Licence, Qos};
+pub use affinity::{
+    Affinity, Expression, Heed, JobTerm, Labels, Operator, Rules, SpreadRule, Taint, TaintEffect,
+    Term, Toleration, Wish,
+};
 pub use amount::{Cpus, DeviceMilli, Mib};
 pub use apply::ApplyError;
 pub use array::{ArraySpec, IndexRanges};
@@ -74,6 +80,9 @@ pub use spec::{
 };
 pub use state::State;
 pub use time::{Seconds, TimeLimit, Timestamp};
+pub use topology::{
+    LinkSpeed, Segments, Span, Topology, TopologyDomain, TopologyLevel, TopologyRequest,
+};
 
 /// The version of the events and snapshots this build writes.
 ///

@@ -1,6 +1,6 @@
 //! Nodes: what a machine has, and whether it may be used.
 
-use crate::{CpuSet, DeviceMode, EngineName, Mib, NodeId, Timestamp, is_default};
+use crate::{CpuSet, DeviceMode, EngineName, Labels, Mib, NodeId, Taint, Timestamp, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +32,12 @@ pub struct Node {
     pub gres: BTreeMap<String, u64>,
     /// Feature names (`--constraint`).
     pub features: BTreeSet<String>,
+    /// Labels (`#MUSTER --affinity`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub labels: Labels,
+    /// Marks that keep jobs away.
+    #[serde(skip_serializing_if = "is_default")]
+    pub taints: BTreeSet<Taint>,
     /// Lower is chosen first (Slurm's `Weight`).
     #[serde(skip_serializing_if = "is_default")]
     pub weight: u32,

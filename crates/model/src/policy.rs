@@ -30,6 +30,8 @@ pub struct Policy {
     pub requeue: bool,
     /// A job that kills its node or cannot be launched is requeued at most so often.
     pub max_restarts: u32,
+    /// A job waits at most so long for few switches (Slurm's `max_switch_wait`).
+    pub max_switch_wait: Seconds,
     /// How GPUs are given out in parts.
     #[serde(skip_serializing_if = "is_default")]
     pub devices: DevicePolicy,
@@ -98,6 +100,7 @@ impl Default for Policy {
             requeue: true,
             max_restarts: 10,
             devices: DevicePolicy::default(),
+            max_switch_wait: Seconds(300),
         }
     }
 }

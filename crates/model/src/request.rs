@@ -14,9 +14,10 @@
 //! - GPUs: each [`GpuCount`] is met on its own scope; `Job` counts are spread over the nodes with at
 //!   least one on each.
 
-use crate::{Constraint, GpuShare, Isolation, Mib, Seconds, is_default};
+use crate::{Affinity, Constraint, GpuShare, Isolation, Mib, Seconds, TopologyRequest, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a job needs to run, without who asks, how it is called and how old it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -97,6 +98,12 @@ pub struct Request {
     /// At most so many leaf switches.
     #[serde(skip_serializing_if = "is_default")]
     pub switches: Option<SwitchWish>,
+    /// How near the nodes are to each other.
+    #[serde(skip_serializing_if = "is_default")]
+    pub topology: TopologyRequest,
+    /// What the nodes' labels and the jobs beside it have to be like.
+    #[serde(skip_serializing_if = "is_default")]
+    pub affinity: Option<Arc<Affinity>>,
     /// Licences, all of them at once.
     #[serde(skip_serializing_if = "is_default")]
     pub licences: Vec<LicenceRequest>,

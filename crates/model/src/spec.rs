@@ -1,6 +1,8 @@
 //! A job as it was asked for: everything fixed at submission.
 
-use crate::{ArraySpec, BlobId, Dependency, Request, Seconds, TimeLimit, Timestamp, is_default};
+use crate::{
+    ArraySpec, BlobId, Dependency, Labels, Request, Seconds, TimeLimit, Timestamp, is_default,
+};
 use serde::{Deserialize, Serialize};
 
 /// Everything about a job that its submitter decided. Shared by all tasks of an array.
@@ -19,6 +21,9 @@ pub struct JobSpec {
     pub partitions: Vec<String>,
     /// Where it fits.
     pub request: Request,
+    /// What other jobs' affinity goes by (`#MUSTER --label`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub labels: Labels,
     /// The limit asked for; `None` is the partition's default.
     #[serde(skip_serializing_if = "is_default")]
     pub time_limit: Option<TimeLimit>,

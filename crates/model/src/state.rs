@@ -2,7 +2,7 @@
 
 use crate::{
     Account, BlobId, GateTarget, Job, JobId, JobSpec, Licence, Node, NodeId, Partition, Policy,
-    Qos, SCHEMA_VERSION, Timestamp,
+    Qos, SCHEMA_VERSION, Timestamp, Topology, is_default,
 };
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,8 @@ pub struct State {
     pub qos: OrdMap<String, Arc<Qos>>,
     /// Licences by name.
     pub licences: OrdMap<String, Licence>,
+    /// How the nodes are joined.
+    pub topology: Arc<Topology>,
     /// The policy.
     pub policy: Arc<Policy>,
     /// Indexes over the above, kept by `apply`.
@@ -98,6 +100,8 @@ struct Parts {
     accounts: Vec<Arc<Account>>,
     qos: Vec<Arc<Qos>>,
     licences: Vec<Licence>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    topology: Arc<Topology>,
     policy: Arc<Policy>,
 }
 
@@ -205,6 +209,7 @@ impl From<State> for Parts {
             accounts: state.accounts.values().cloned().collect(),
             qos: state.qos.values().cloned().collect(),
             licences: state.licences.values().cloned().collect(),
+            topology: state.topology,
             policy: state.policy,
         }
     }
@@ -217,6 +222,7 @@ impl From<Parts> for State {
             now: parts.now,
             last_job: parts.last_job,
             next_node: parts.next_node,
+            topology: parts.topology,
             policy: parts.policy,
             licences: parts.licences.into_iter().map(|l| (l.name.clone(), l)).collect(),
             qos: parts.qos.into_iter().map(|q| (q.name.clone(), q)).collect(),

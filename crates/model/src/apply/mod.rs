@@ -85,6 +85,9 @@ impl State {
             EventKind::LicenceSet { licence } => {
                 self.licences.insert(licence.name.clone(), licence.clone());
             }
+            EventKind::TopologySet { topology } => {
+                self.topology = Arc::new(topology.as_ref().clone());
+            }
             EventKind::PolicySet { policy } => self.policy = Arc::new(policy.as_ref().clone()),
             EventKind::JobSubmitted { first, specs } => self.submit(at, *first, specs)?,
             EventKind::JobUpdated { job, update } => self.update(at, *job, update)?,
