@@ -6,6 +6,7 @@
 //! and predict a bandwidth; they are no measurement.
 
 use crate::{Device, LinkKind, Node};
+use std::collections::BTreeMap;
 
 /// Rings of up to so many devices are found exactly.
 pub const RING_EXACT_MAX: usize = 10;
@@ -78,6 +79,25 @@ pub fn speed(node: &Node, a: u32, b: u32) -> u32 {
         |index: u32| node.devices.get(index as usize).map_or("", |d: &Device| d.model.as_str());
     let kind = path(node, a, b);
     kind_speed(model(a), kind).min(kind_speed(model(b), kind))
+}
+
+/// The bandwidth of all pairs of a node's devices, by index: as [`speed`], found at once.
+pub fn matrix(node: &Node) -> Vec<Vec<u32>> {
+    let n = node.devices.len() as u32;
+    let mut models: Vec<&str> = node.devices.iter().map(|d| d.model.as_str()).collect();
+    models.sort_unstable();
+    models.dedup();
+    if models.len() > 1 {
+        return (0..n).map(|a| (0..n).map(|b| speed(node, a, b)).collect()).collect();
+    }
+    let model = models.first().copied().unwrap_or_default();
+    // One look at the model for each kind of path.
+    let mut known: BTreeMap<LinkKind, u32> = BTreeMap::new();
+    let mut of = |a: u32, b: u32| {
+        let kind = path(node, a, b);
+        *known.entry(kind).or_insert_with(|| kind_speed(model, kind))
+    };
+    (0..n).map(|a| (0..n).map(|b| of(a, b)).collect()).collect()
 }
 
 /// The best ring over some devices of a node: its order, and its slowest edge in GB/s.

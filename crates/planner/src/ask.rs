@@ -4,9 +4,12 @@
 //! on this node need that much of it".
 
 use crate::alternatives::{Alternative, alternatives};
+use crate::devices;
 use crate::free::{Avail, DeviceMask, NodeView, bit, bits};
+use muster_model::mig::split_type;
 use muster_model::{
-    Exclusive, GpuScope, MemoryRequest, NodeCount, Partition, Request, TimeLimit, Timestamp,
+    DevicePolicy, DeviceWish, Exclusive, GpuScope, MemoryRequest, NodeCount, Partition, Request,
+    TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,6 +46,12 @@ pub(crate) struct Ask {
     socket_gpus: Vec<Wanted>,
     pub(crate) alternatives: Vec<Alternative>,
     pub(crate) licences: BTreeMap<String, u32>,
+    /// What of each GPU it asks for.
+    pub(crate) wish: DeviceWish,
+    /// The shares that fragmentation is measured against.
+    pub(crate) typical: Vec<(u32, u32)>,
+    /// Whole GPUs and nothing else.
+    plain: bool,
     /// At most so many leaf switches, while it waits for that.
     pub(crate) switches: Option<u32>,
     /// For a part of the job: one task, and one GPU of a total.
@@ -65,6 +74,17 @@ pub(crate) struct Need {
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
     pub(crate) gpus: Vec<Wanted>,
+    /// On each of so many sockets of the node.
+    pub(crate) socket_gpus: Vec<Wanted>,
+    pub(crate) sockets: u32,
+}
+
+impl Need {
+    /// GPUs in all.
+    pub(crate) fn gpu_total(&self) -> u32 {
+        let sum = |wanted: &[Wanted]| wanted.iter().fold(0u32, |n, w| n.saturating_add(w.1));
+        sum(&self.gpus).saturating_add(sum(&self.socket_gpus).saturating_mul(self.sockets))
+    }
 }
 
 impl Ask {
@@ -75,6 +95,7 @@ impl Ask {
         limit: TimeLimit,
         time_min: Option<u64>,
         deadline: Option<Timestamp>,
+        policy: &DevicePolicy,
     ) -> Self {
         let of = |scope: GpuScope| -> Vec<Wanted> {
             request
@@ -103,10 +124,15 @@ impl Ask {
             socket_gpus: of(GpuScope::Socket),
             alternatives: alternatives(request.constraint.as_ref()),
             licences,
+            wish: request.device_wish(policy),
+            typical: policy.typical_shares.clone(),
+            plain: false,
             switches: None,
             part_floor: Floor::default(),
             whole_floor: Floor::default(),
         };
+        let profiles = |model: &&str| split_type(model).1.is_some();
+        ask.plain = ask.wish == DeviceWish::Whole && !ask.models().iter().any(profiles);
         ask.part_floor = ask.floor(1, &ask.least_gpus());
         let whole: Vec<u32> = ask.job_gpus.iter().map(|g| g.1).collect();
         ask.whole_floor =
@@ -119,6 +145,7 @@ impl Ask {
     fn floor(&self, tasks: u32, share: &[u32]) -> Floor {
         let tasks = self.tasks_with(tasks, share);
         let sum = |wanted: &[Wanted]| wanted.iter().fold(0u32, |n, w| n.saturating_add(w.1));
+        // Parts are not counted in whole devices.
         let gpus = sum(&self.node_gpus)
             .saturating_add(sum(&self.socket_gpus))
             .saturating_add(sum(&self.task_gpus).saturating_mul(tasks))
@@ -134,6 +161,7 @@ impl Ask {
             MemoryRequest::PerCpu(memory) => memory.0.saturating_mul(u64::from(cpus)),
             MemoryRequest::PerGpu(memory) => memory.0.saturating_mul(u64::from(gpus)),
         };
+        let gpus = if self.plain { gpus } else { 0 };
         Floor { cpus, gpus, memory }
     }
 
@@ -182,13 +210,15 @@ impl Ask {
         vec![u32::from(self.job_gpus.len() == 1); self.job_gpus.len()]
     }
 
-    /// GPUs on a node beside those from a total over the job.
-    fn fixed_gpus(&self, view: &NodeView, tasks: u32) -> Vec<Wanted> {
+    /// True where it asks for whole GPUs and nothing else of them.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// GPUs on a node beside those from a total over the job and those of its sockets.
+    fn fixed_gpus(&self, tasks: u32) -> Vec<Wanted> {
         let mut wanted = self.node_gpus.clone();
         wanted.extend(self.task_gpus.iter().map(|(m, n)| (m.clone(), n.saturating_mul(tasks))));
-        wanted.extend(
-            self.socket_gpus.iter().map(|(m, n)| (m.clone(), n.saturating_mul(view.sockets))),
-        );
         wanted
     }
 
@@ -226,10 +256,13 @@ impl Ask {
     pub(crate) fn need(&self, view: &NodeView, tasks: u32, share: &[u32]) -> Need {
         let request = &self.request;
         let tasks = self.tasks_with(tasks, share);
-        let mut gpus = self.fixed_gpus(view, tasks);
+        let mut gpus = self.fixed_gpus(tasks);
         gpus.extend(self.job_gpus.iter().zip(share).map(|((m, _), n)| (m.clone(), *n)));
         gpus.retain(|g| g.1 > 0);
-        let gpu_count = gpus.iter().fold(0u32, |sum, g| sum.saturating_add(g.1));
+        let sockets = self.request.sockets_per_node.unwrap_or(view.sockets).max(1);
+        let socket_gpus = self.socket_gpus.clone();
+        let mut need = Need { cpus: 0, memory: 0, gpus, socket_gpus, sockets };
+        let gpu_count = need.gpu_total();
         let plain = tasks
             .saturating_mul(request.cpus_per_task())
             .max(gpu_count.saturating_mul(request.cpus_per_gpu.unwrap_or(0)))
@@ -240,8 +273,9 @@ impl Ask {
             Exclusive::Node => asked_cpus.max(view.base_cpu_count),
             _ => asked_cpus,
         };
-        let memory = fixed_memory.unwrap_or_else(|| self.default_memory(view, cpus));
-        Need { cpus, memory, gpus }
+        need.cpus = cpus;
+        need.memory = fixed_memory.unwrap_or_else(|| self.default_memory(view, cpus));
+        need
     }
 
     /// CPUs after the partition's bound on memory a CPU, and memory where it does not follow from
@@ -289,7 +323,7 @@ impl Ask {
         need.cpus <= avail.cpus
             && need.memory <= avail.memory
             && self.gres_fits(avail)
-            && self.choose_devices(view, avail.devices, 0, &need.gpus).is_some()
+            && devices::fits(self, view, avail, &need)
     }
 
     fn gres_fits(&self, avail: &Avail) -> bool {
@@ -312,33 +346,6 @@ impl Ask {
         bits(mask)
             .filter(|i| view.node.devices.get(*i as usize).is_some_and(|d| d.memory >= least))
             .fold(0, |m, i| m | bit(i))
-    }
-
-    /// Picks devices out of `free`: those in `first` before others, named models before any model,
-    /// near each other where that is easy. `None` where there are not enough.
-    pub(crate) fn choose_devices(
-        &self,
-        view: &NodeView,
-        free: DeviceMask,
-        first: DeviceMask,
-        wanted: &[Wanted],
-    ) -> Option<DeviceMask> {
-        if wanted.is_empty() {
-            return Some(0);
-        }
-        let mut left = self.big_enough(view, free);
-        let mut chosen = 0;
-        let named = wanted.iter().filter(|w| w.0.is_some());
-        for (model, count) in named.chain(wanted.iter().filter(|w| w.0.is_none())) {
-            let of_model = match model {
-                Some(model) => view.models.iter().find(|m| m.0 == *model).map_or(0, |m| m.1) & left,
-                None => left,
-            };
-            let picked = crate::devices::near(view, of_model, first, *count)?;
-            chosen |= picked;
-            left &= !picked;
-        }
-        Some(chosen)
     }
 }
 

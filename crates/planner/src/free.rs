@@ -1,8 +1,12 @@
 //! What is free on one node and of one licence: now, later, and beside what was promised.
 
-use muster_model::{CpuSet, Exclusive, JobId, Mib, Node, NodeShare, TimeLimit, Timestamp};
+use crate::devices::parts::{self, Part};
+use crate::devices::sets::Fabric;
+use muster_model::{
+    CpuSet, DeviceGrant, DeviceMode, Exclusive, JobId, Mib, Node, NodeShare, TimeLimit, Timestamp,
+};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Devices of a node as bits by index. Devices above 127 are not given out.
 pub(crate) type DeviceMask = u128;
@@ -28,7 +32,7 @@ impl Span {
         Self { now, from, to: from.plus_limit(limit), ignore_promises: false }
     }
 
-    fn at(self, instant: Timestamp) -> Self {
+    pub(crate) fn at(self, instant: Timestamp) -> Self {
         Self { from: instant, to: instant, ..self }
     }
 
@@ -44,7 +48,7 @@ impl Span {
     }
 
     /// As [`Self::outlives`]. What was started behind a promise without an end stays for good.
-    fn sees_gone(self, held: &Holding) -> bool {
+    pub(crate) fn sees_gone(self, held: &Holding) -> bool {
         self.outlives(held.end) && !(held.behind_promise && held.end == Timestamp::NEVER)
     }
 }
@@ -65,7 +69,10 @@ pub(crate) struct Holding {
     pub(crate) behind_promise: bool,
     pub(crate) cpus: CpuSet,
     pub(crate) memory: u64,
+    /// Every device of which it has something.
     pub(crate) devices: DeviceMask,
+    /// What it has of those that it has not as a whole.
+    pub(crate) parts: Vec<DeviceGrant>,
     pub(crate) gres: BTreeMap<String, u64>,
 }
 
@@ -78,7 +85,10 @@ pub(crate) struct Reserved {
     pub(crate) to: Timestamp,
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
+    /// Every device of which it will have something.
     pub(crate) devices: DeviceMask,
+    /// What it will have of those that it has not as a whole.
+    pub(crate) parts: Vec<DeviceGrant>,
     pub(crate) gres: BTreeMap<String, u64>,
 }
 
@@ -87,7 +97,10 @@ pub(crate) struct Reserved {
 pub(crate) struct Avail {
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
+    /// Devices of which nobody has anything.
     pub(crate) devices: DeviceMask,
+    /// What is left of those that are given out in parts.
+    pub(crate) parts: Vec<Part>,
     pub(crate) gres: BTreeMap<String, u64>,
 }
 
@@ -100,6 +113,9 @@ pub(crate) struct NodeView {
     pub(crate) base_cpu_count: u32,
     pub(crate) base_memory: u64,
     pub(crate) base_devices: DeviceMask,
+    /// The devices that may be given out in parts, all of them left.
+    pub(crate) base_parts: Vec<Part>,
+    fabric: OnceLock<Arc<Fabric>>,
     /// Devices by model in lower case.
     pub(crate) models: Vec<(String, DeviceMask)>,
     pub(crate) sockets: u32,
@@ -147,6 +163,7 @@ impl Holding {
             cpus: share.cpus.clone(),
             memory: share.memory.0,
             devices: share.devices.iter().fold(0, |mask, d| mask | bit(d.index)),
+            parts: share.devices.iter().filter(|d| !d.is_whole()).copied().collect(),
             gres: share.gres.clone(),
         }
     }
@@ -161,6 +178,8 @@ impl NodeView {
             base_cpu_count: 0,
             base_memory: 0,
             base_devices: 0,
+            base_parts: Vec::new(),
+            fabric: OnceLock::new(),
             models: Vec::new(),
             sockets: 1,
             holdings: Vec::new(),
@@ -198,7 +217,37 @@ impl NodeView {
         }
         self.models = models.into_iter().collect();
         self.sockets = node.sockets();
+        self.base_parts = parts::base(node);
+        self.fabric = OnceLock::new();
         self.recount();
+    }
+
+    /// The links of its devices.
+    pub(crate) fn fabric(&self) -> &Fabric {
+        self.fabric.get_or_init(|| Arc::new(Fabric::of(&self.node)))
+    }
+
+    /// Its devices of a model, in lower case.
+    pub(crate) fn of_model(&self, model: &str) -> DeviceMask {
+        self.models.iter().find(|m| m.0 == model).map_or(0, |m| m.1)
+    }
+
+    /// The devices of each socket; those of which it is not known count for the first.
+    pub(crate) fn socket_masks(&self) -> Vec<DeviceMask> {
+        let mut masks: BTreeMap<u32, DeviceMask> =
+            self.node.numa.iter().map(|n| (n.socket, 0)).collect();
+        let first = masks.keys().next().copied().unwrap_or(0);
+        for device in &self.node.devices {
+            let domain = self.node.numa.iter().find(|n| Some(n.id) == device.numa);
+            *masks.entry(domain.map_or(first, |n| n.socket)).or_default() |= bit(device.index);
+        }
+        masks.into_values().collect()
+    }
+
+    /// The devices that are given out only as a whole.
+    pub(crate) fn whole_only(&self) -> DeviceMask {
+        let whole = self.node.devices.iter().filter(|d| d.mode == DeviceMode::Whole);
+        whole.fold(0, |mask, d| mask | bit(d.index))
     }
 
     pub(crate) fn hold(&mut self, holding: Holding) {
@@ -247,7 +296,7 @@ impl NodeView {
     }
 
     /// The promises that the span has to leave whole.
-    fn promised(&self, span: Span) -> impl Iterator<Item = &Reserved> {
+    pub(crate) fn promised(&self, span: Span) -> impl Iterator<Item = &Reserved> {
         self.reserved.iter().filter(move |_| !span.ignore_promises)
     }
 
@@ -259,6 +308,7 @@ impl NodeView {
                 least.narrow(&self.avail_at(span, reserved.from));
             }
         }
+        least.parts = parts::over(self, span);
         least
     }
 
@@ -270,11 +320,12 @@ impl NodeView {
                 cpus: self.free_cpu_count,
                 memory: self.free_memory,
                 devices: self.free_devices,
+                parts: Vec::new(),
                 gres: BTreeMap::new(),
             }
         } else {
             let (cpus, memory, devices) = self.left(|h| !point.sees_gone(h));
-            Avail { cpus: cpus.len(), memory, devices, gres: BTreeMap::new() }
+            Avail { cpus: cpus.len(), memory, devices, parts: Vec::new(), gres: BTreeMap::new() }
         };
         if !self.node.gres.is_empty() {
             avail.gres.clone_from(&self.node.gres);

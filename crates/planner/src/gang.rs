@@ -241,7 +241,7 @@ pub(crate) fn capacity(
     };
     let mut share = least.clone();
     for (i, (_, count)) in ask.job_gpus.iter().enumerate() {
-        let bound = (*count).min(avail.devices.count_ones());
+        let bound = (*count).min(crate::devices::units(ask, view, &avail));
         share[i] = most(least[i], bound, |g| {
             let mut tried = least.clone();
             tried[i] = g;

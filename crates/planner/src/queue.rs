@@ -237,9 +237,12 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
     }
 }
 
-/// True where who asks can decide: some unfinished job shares its nodes only with its own user.
+/// True where who asks can decide: some unfinished job shares its nodes only with its own user,
+/// or its GPU, perhaps where one user at a time is served.
 pub(crate) fn makes_uid_matter(job: &Job) -> bool {
-    !job.state.is_over() && job.spec.request.exclusive == Exclusive::User
+    let request = &job.spec.request;
+    let in_part = request.gpu_share.is_some() || request.gpu_memory.is_some();
+    !job.state.is_over() && (request.exclusive == Exclusive::User || in_part)
 }
 
 /// The limit a job has in a partition; `None` where it asks for more than the partition gives.
@@ -277,7 +280,9 @@ pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
             let limit = limit_in(partition, job.time_limit, spec.time_min)?;
             let time_min = spec.time_min.map(|s| s.0);
             let uid = spec.owner.uid;
-            let mut ask = Ask::new(&request, partition, uid, limit, time_min, spec.deadline);
+            let policy = &state.policy.devices;
+            let mut ask =
+                Ask::new(&request, partition, uid, limit, time_min, spec.deadline, policy);
             ask.switches = switch_wish(job).filter(|wish| wish.1 > now).map(|wish| wish.0);
             Some(ask)
         })

@@ -24,7 +24,7 @@ fn least_on(ask: &Ask, view: &NodeView, whole: bool) -> Least {
         (false, _) => (1, ask.least_gpus()),
     };
     let need = ask.need(view, tasks, &share);
-    let gpus = need.gpus.iter().map(|g| g.1).fold(0, u32::saturating_add);
+    let gpus = need.gpu_total();
     Least { cpus: need.cpus, memory: need.memory, gpus }
 }
 
@@ -250,7 +250,7 @@ fn held_by(rooms: &[Room<'_>], ask: &Ask, now: Timestamp, short: &Short) -> Vec<
 pub(crate) fn amounts(world: &World, ask: &Ask, picks: &Picks) -> Amounts {
     picks.iter().fold([0; 3], |sum, pick| {
         let need = ask.need(world.view(pick.node), pick.tasks, &pick.share);
-        let gpus = need.gpus.iter().map(|g| u64::from(g.1)).sum::<u64>();
+        let gpus = u64::from(need.gpu_total());
         [sum[0] + gpus, sum[1] + u64::from(need.cpus), sum[2].saturating_add(need.memory)]
     })
 }

@@ -1,12 +1,10 @@
 //! All nodes and licences with what is on them, kept up as jobs come and go.
 
 use crate::ask::{Ask, Floor};
-use crate::free::{Holding, NodeView, Pool, Reserved, Span, bits, effective_end};
+use crate::devices;
+use crate::free::{Holding, NodeView, Pool, Reserved, Span, effective_end};
 use crate::gang::Picks;
-use muster_model::{
-    DeviceGrant, DeviceMilli, Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State,
-    Timestamp,
-};
+use muster_model::{Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -293,8 +291,7 @@ impl World {
             let need = ask.need(view, pick.tasks, &pick.share);
             // Devices that are busy now before those that others could use until then.
             let busy_now = !view.free_devices;
-            let devices =
-                ask.choose_devices(view, avail.devices, busy_now, &need.gpus).unwrap_or_default();
+            let chosen = devices::choose(ask, view, &avail, busy_now, &need).unwrap_or_default();
             self.views[pick.node].reserved.push(Reserved {
                 uid: ask.uid,
                 kind: ask.kind(),
@@ -302,7 +299,8 @@ impl World {
                 to: span.to,
                 cpus: need.cpus,
                 memory: need.memory,
-                devices,
+                devices: chosen.touched(),
+                parts: chosen.parts,
                 gres: ask.request.gres.clone(),
             });
         }
@@ -333,21 +331,13 @@ impl World {
             let view = &self.views[pick.node];
             let avail = view.avail(span);
             let need = ask.need(view, pick.tasks, &pick.share);
-            let mask = ask.choose_devices(view, avail.devices, 0, &need.gpus)?;
-            let devices = bits(mask)
-                .map(|index| DeviceGrant {
-                    index,
-                    share: DeviceMilli::WHOLE,
-                    memory: view.node.devices.get(index as usize).map_or(Mib::ZERO, |d| d.memory),
-                    mig: None,
-                })
-                .collect();
+            let chosen = devices::choose(ask, view, &avail, 0, &need)?;
             nodes.push(NodeShare {
                 node: view.node.id,
                 tasks: pick.tasks,
-                cpus: crate::devices::cpus(view, mask, need.cpus)?,
+                cpus: devices::cpus::choose(view, chosen.touched(), need.cpus)?,
                 memory: Mib(need.memory),
-                devices,
+                devices: chosen.grants(view),
                 gres: ask.request.gres.clone(),
                 exclusive: ask.kind() == muster_model::Exclusive::Node,
             });

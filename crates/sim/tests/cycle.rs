@@ -41,7 +41,10 @@ fn the_same_input_gives_the_same_plan() {
 fn another_plan_in_the_file_is_found_out() {
     let lab = busy();
     let mut cycle = Cycle::read(saved(&lab, Budget::UNLIMITED).as_slice()).unwrap();
-    cycle.plan.decisions.retain(|d| !matches!(d, Decision::Start(s) if s[0].job == lab.find("small")));
+    cycle
+        .plan
+        .decisions
+        .retain(|d| !matches!(d, Decision::Start(s) if s[0].job == lab.find("small")));
     assert!(!cycle.replay().same);
 }
 
