@@ -108,3 +108,25 @@ pub struct BackupResponse {
     /// The last event in it.
     pub seq: u64,
 }
+
+/// Where the newest planning round is to be written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CycleRequest {
+    /// The file to write, absolute; must not exist.
+    pub path: String,
+}
+
+/// A written planning round.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CycleResponse {
+    /// The file.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The last event that the round knew.
+    pub seq: u64,
+    /// The instant that it planned for.
+    #[schema(value_type = i64)]
+    pub now_ms: Timestamp,
+}

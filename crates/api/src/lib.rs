@@ -30,7 +30,8 @@ pub use act::{
     Action, ActionRequest, ActionResponse, ActionResult, JobFilter, JobPatch, SignalScope,
 };
 pub use admin::{
-    BackupRequest, BackupResponse, ConfigChange, Ping, PolicyView, ReloadResponse, Stats,
+    BackupRequest, BackupResponse, ConfigChange, CycleRequest, CycleResponse, Ping, PolicyView,
+    ReloadResponse, Stats,
 };
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ApiError, Place, Problem};

@@ -84,8 +84,26 @@ pub(crate) enum Command {
         /// The code, such as `E_TIME_BAD` or RESOURCES
         code: String,
     },
+    /// Save the newest planning round to a file, or plan a saved one again
+    Replay(ReplayArgs),
     /// The version of this program and of the daemon
     Version(Json),
+}
+
+/// The words of `muster replay`.
+#[derive(Args)]
+pub(crate) struct ReplayArgs {
+    /// The file
+    pub(crate) file: PathBuf,
+    /// Write the daemon's newest round there (for admins)
+    #[arg(long, conflicts_with = "why")]
+    pub(crate) save: bool,
+    /// Everything about one job that waited in it, by number
+    #[arg(long, value_name = "JOB")]
+    pub(crate) why: Option<u32>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The words of `muster submit`.

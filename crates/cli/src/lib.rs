@@ -16,6 +16,7 @@ mod links;
 mod logs;
 mod nodes;
 mod queue;
+mod replay;
 mod run;
 mod say;
 mod submit;
@@ -108,6 +109,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Completions { shell } => Ok(generate::completions(shell, others)),
         Command::Man { dir } => generate::man(dir, others),
         Command::ExplainCode { code } => explain::run(&code),
+        Command::Replay(args) => replay::run(&args),
         Command::Version(json) => inspect::version(&json),
     }
 }

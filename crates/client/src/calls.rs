@@ -5,10 +5,10 @@ use crate::{Client, ClientError, Events};
 use hyper::Method;
 use muster_api::{
     AccountView, ActionRequest, ActionResponse, ActionResult, BackupRequest, BackupResponse,
-    DrainRequest, EventQuery, HistoryPage, HistoryQuery, JobPage, JobPatch, JobRef, LicenceView,
-    NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView, Ping, QosView, QueuePage, QueueQuery,
-    QueueRow, ReloadResponse, ScriptView, Stats, StepAccess, SubmitRequest, SubmitResponse,
-    SwitchView, WaitQuery, WaitResponse, WhyPage,
+    CycleRequest, CycleResponse, DrainRequest, EventQuery, HistoryPage, HistoryQuery, JobPage,
+    JobPatch, JobRef, LicenceView, NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView, Ping,
+    QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse, ScriptView, Stats, StepAccess,
+    SubmitRequest, SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhyPage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -186,6 +186,11 @@ impl Client {
     /// Writes a backup while the daemon runs.
     pub fn backup(&self, path: &str) -> Result<BackupResponse, ClientError> {
         self.send(&Method::POST, "/v1/backup", &BackupRequest { path: path.to_owned() })
+    }
+
+    /// Writes the newest planning round to a file on the daemon's machine.
+    pub fn cycle(&self, path: &str) -> Result<CycleResponse, ClientError> {
+        self.send(&Method::POST, "/v1/cycle", &CycleRequest { path: path.to_owned() })
     }
 
     /// Ends the daemon; jobs go on.

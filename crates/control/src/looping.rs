@@ -146,7 +146,7 @@ impl Loop {
             Ok(committed) => self.committed(committed, answers),
             Err(error) => self.not_committed(&error, answers),
         }
-        if committing.seq > 0 {
+        if committing.plan.seq > 0 {
             self.shared.round.store(Arc::new(committing));
         }
     }
@@ -245,13 +245,7 @@ impl Loop {
         if let Err(error) = result {
             self.fault(&error.to_string());
         }
-        *round = Round {
-            now: plan.now,
-            seq: plan.seq,
-            promises: plan.promises.clone(),
-            work: plan.work,
-            complete: plan.complete,
-        };
+        *round = Round { base: base.clone(), plan: plan.clone() };
         if !breaches.is_empty() {
             let (state, plan) = (Box::new(base), Box::new(plan));
             (self.settings.alarm)(Alarm::PlanRefused { breaches, state, plan });

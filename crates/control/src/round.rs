@@ -1,6 +1,6 @@
 //! Planning rounds: what plans, what checks, and what the last round said.
 
-use muster_model::{JobId, Plan, Promise, State, Timestamp, plan::Work};
+use muster_model::{JobId, Plan, State, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,19 +28,13 @@ pub struct Breach {
     pub jobs: Vec<JobId>,
 }
 
-/// What the newest planning round said.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The newest planning round whose plan came to the writer: its whole input and output.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Round {
-    /// When it was.
-    pub now: Timestamp,
-    /// The state it was made from.
-    pub seq: u64,
-    /// The reserved starts that backfill worked around.
-    pub promises: Vec<Promise>,
-    /// The work it took.
-    pub work: Work,
-    /// False where the budget ended before every job was looked at.
-    pub complete: bool,
+    /// The state that it was made from. It shares what did not change with the present one.
+    pub base: State,
+    /// What it said. A plan that the checker refused is here too.
+    pub plan: Plan,
 }
 
 /// A round: a plan, what the checker says of it, and how long both took.

@@ -48,17 +48,15 @@ impl Alarms {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// The exact input and output of a refused round, to be looked into.
+    /// The exact input and output of a refused round, to be looked into with `muster replay`.
     fn keep(&self, state: &muster_model::State, plan: &muster_model::Plan) {
-        let write = || -> std::io::Result<()> {
+        let write = || -> Result<(), muster_sim::CycleError> {
             std::fs::create_dir_all(&self.dir)?;
             if std::fs::read_dir(&self.dir)?.count() >= PLANS_MAX {
                 return Ok(());
             }
-            let file = std::fs::File::create(self.dir.join(format!("{}.json", state.seq)))?;
-            let both = serde_json::json!({ "plan": plan, "state": state });
-            serde_json::to_writer(std::io::BufWriter::new(file), &both)?;
-            Ok(())
+            let file = self.dir.join(format!("{}.json", state.seq));
+            crate::cycle::write(&file, state.clone(), plan.clone()).map(drop)
         };
         if let Err(error) = write() {
             tracing::warn!(%error, "a refused plan could not be kept");

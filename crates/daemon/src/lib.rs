@@ -10,6 +10,7 @@ mod app;
 mod ask;
 mod backup;
 mod commands;
+mod cycle;
 mod doctor;
 mod error;
 mod http;

@@ -16,7 +16,7 @@ fn busy() -> Lab {
 fn saved(lab: &Lab, budget: Budget) -> Vec<u8> {
     let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, budget);
     let mut file = Vec::new();
-    Cycle::new(lab.state.clone(), plan).write(&mut file).unwrap();
+    Cycle::new(lab.state.clone(), plan).write(&mut file).expect("a vector takes all");
     file
 }
 

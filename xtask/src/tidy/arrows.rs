@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("engine-local", &["model", "engine", "node-metrics", "api"]),
     ("client", &["api", "model"]),
     ("slurm-shim", &["client", "api", "slurm-syntax", "config", "model"]),
-    ("cli", &["client", "api", "config", "slurm-syntax", "model"]),
+    ("cli", &["client", "api", "config", "slurm-syntax", "model", "sim"]),
     (
         "daemon",
         &[
@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "slurm-syntax",
             "model",
             "node-metrics",
+            "sim",
         ],
     ),
     ("muster", &["daemon", "cli", "slurm-shim"]),

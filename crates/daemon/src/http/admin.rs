@@ -9,8 +9,8 @@ use axum::extract::State as Given;
 use axum::{Extension, Json};
 use hyper::StatusCode;
 use muster_api::{
-    ApiError, BackupRequest, BackupResponse, ConfigChange, Ping, Place, PolicyView, Problem,
-    ReloadResponse, Stats,
+    ApiError, BackupRequest, BackupResponse, ConfigChange, CycleRequest, CycleResponse, Ping,
+    Place, PolicyView, Problem, ReloadResponse, Stats,
 };
 use muster_config::ConfigError;
 use muster_control::command::{Command, Principal};
@@ -147,6 +147,37 @@ pub(crate) async fn backup(
     let (bytes, seq) =
         written.map_err(|error| Refusal::invalid(error.code(), error.to_string()))?;
     Ok(Json(BackupResponse { path: request.path, bytes, seq }))
+}
+
+/// Writes the newest planning round, input and plan, to a file that `muster replay` reads.
+#[utoipa::path(post, path = "/v1/cycle", request_body = CycleRequest, responses(
+    (status = 200, body = CycleResponse), (status = 403, body = ApiError),
+    (status = 404, body = ApiError), (status = 422, body = ApiError)))]
+pub(crate) async fn cycle(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Body(request): Body<CycleRequest>,
+) -> Answer<CycleResponse> {
+    admins_only(&caller, "write a planning round")?;
+    if !Path::new(&request.path).is_absolute() {
+        let message = format!("the path {:?} is not absolute", request.path);
+        return Err(Refusal::invalid("E_CYCLE_FILE", message));
+    }
+    let round = app.handle.round();
+    if round.plan.seq == 0 {
+        return Err(Refusal::not_found("planning round", "newest")
+            .hint("none was made since the daemon started: nothing has waited"));
+    }
+    let path = request.path.clone();
+    let (seq, now_ms) = (round.plan.seq, round.plan.now);
+    let write = tokio::task::spawn_blocking(move || {
+        crate::cycle::write(Path::new(&path), round.base.clone(), round.plan.clone())
+    });
+    let written = write.await.map_err(|error| Refusal::fault(error.to_string()))?;
+    let bytes = written.map_err(|error| {
+        Refusal::invalid(error.code(), format!("cannot write {}: {error}", request.path))
+    })?;
+    Ok(Json(CycleResponse { path: request.path, bytes, seq, now_ms }))
 }
 
 /// Ends the daemon; jobs go on.

@@ -232,7 +232,9 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
 /// The nodes that the newest round promised to a job.
 fn promised_nodes(app: &App, id: JobId) -> String {
     let round = app.handle.round();
-    let Some(promise) = round.promises.iter().find(|p| p.job == id) else { return String::new() };
+    let Some(promise) = round.plan.promises.iter().find(|p| p.job == id) else {
+        return String::new();
+    };
     let state = app.handle.state();
     let names: Vec<String> = promise.nodes.iter().map(|n| state.node_name(*n)).collect();
     muster_api::step::fold_hosts(&names)

@@ -20,6 +20,7 @@ use utoipa::OpenApi;
         admin::doctor,
         admin::reload,
         admin::backup,
+        admin::cycle,
         admin::shutdown,
         description,
         queue::queue,

@@ -30,6 +30,7 @@ routes! {
     get "/v1/doctor" => admin::doctor,
     post "/v1/config/reload" => admin::reload,
     post "/v1/backup" => admin::backup,
+    post "/v1/cycle" => admin::cycle,
     post "/v1/shutdown" => admin::shutdown,
     get "/v1/openapi.json" => openapi::description,
     get "/v1/queue" => queue::queue,

@@ -13,4 +13,5 @@ mod kill;
 mod mpi;
 mod place;
 mod remedy;
+mod replay;
 mod slurm;
