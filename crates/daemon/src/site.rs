@@ -36,7 +36,7 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
         qos: config
             .qos
             .iter()
-            .map(|q| Qos { name: q.name.clone(), priority: q.priority })
+            .map(|q| Qos { name: q.name.clone(), priority: q.priority, ..Qos::default() })
             .collect(),
         licences: config
             .licence
@@ -87,6 +87,7 @@ fn partition(
         priority: section.priority,
         allow_accounts: section.allow_accounts.clone(),
         grace: section.grace.map(Into::into),
+        ..Partition::default()
     }
 }
 
@@ -96,6 +97,7 @@ fn account(section: &muster_config::AccountSection) -> Account {
         parent: section.parent.clone(),
         users: section.users.clone(),
         default_for: section.default_for.clone(),
+        ..Account::default()
     }
 }
 

@@ -125,6 +125,7 @@ fn launch(
         gates: Vec::new(),
         attempt: 1,
         placement: Some(Arc::new(Placement { nodes: vec![share], ..Placement::default() })),
+        charge: Arc::default(),
         placed: None,
         started: None,
         stop: None,

@@ -176,6 +176,7 @@ fn started_job(id: JobId, spec: JobSpec, placement: Placement) -> Job {
         gates: Vec::new(),
         attempt: 1,
         placement: Some(Arc::new(placement)),
+        charge: Arc::default(),
         placed: None,
         started: None,
         stop: None,

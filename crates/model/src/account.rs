@@ -1,8 +1,8 @@
-//! Who may use what: accounts, qualities of service, licences.
+//! Who may use what: accounts and licences.
 
-use crate::is_default;
+use crate::{AssociationLimits, Member, Shares, is_default};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An account that jobs are charged to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,17 +19,15 @@ pub struct Account {
     /// Users for whom it is the account of jobs that name none.
     #[serde(skip_serializing_if = "is_default")]
     pub default_for: BTreeSet<String>,
-}
-
-/// A quality of service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Qos {
-    /// Its name, unique.
-    pub name: String,
-    /// Added to the priority of its jobs.
+    /// Its fair share among its siblings.
     #[serde(skip_serializing_if = "is_default")]
-    pub priority: u32,
+    pub shares: Shares,
+    /// Limits on it and all beneath.
+    #[serde(skip_serializing_if = "is_default")]
+    pub limits: AssociationLimits,
+    /// Shares and limits of its users, by name; who is not named has one share and no limits.
+    #[serde(skip_serializing_if = "is_default")]
+    pub members: BTreeMap<String, Member>,
 }
 
 /// A licence: a number of things that jobs share over the whole cluster.
@@ -45,5 +43,11 @@ impl Account {
     /// True where this user may charge to it.
     pub fn admits(&self, user: &str) -> bool {
         self.users.as_ref().is_none_or(|users| users.contains(user))
+    }
+
+    /// True where it or one of its users is limited in anything.
+    pub fn has_limits(&self) -> bool {
+        let none = AssociationLimits::default();
+        self.limits != none || self.members.values().any(|member| member.limits != none)
     }
 }

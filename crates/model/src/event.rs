@@ -88,6 +88,21 @@ pub enum EventKind {
         /// All of it.
         topology: Box<Topology>,
     },
+    /// An account that no unfinished job names is gone.
+    AccountRemoved {
+        /// Its name.
+        name: String,
+    },
+    /// A quality of service that no unfinished job names is gone.
+    QosRemoved {
+        /// Its name.
+        name: String,
+    },
+    /// A licence that no unfinished job names is gone.
+    LicenceRemoved {
+        /// Its name.
+        name: String,
+    },
     /// The policy from here on.
     PolicySet {
         /// All of it.

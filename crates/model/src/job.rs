@@ -2,7 +2,7 @@
 
 use crate::{
     ExitReport, ExitStatus, Gate, JobId, JobSpec, Placement, Reason, StepRecord, TimeLimit,
-    Timestamp, Usage, is_default,
+    Timestamp, Tres, Usage, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -42,6 +42,9 @@ pub struct Job {
     /// Where it runs or ran last.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Option<Arc<Placement>>,
+    /// What it has, or had last, by kind; billed as the partition says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub charge: Arc<Tres>,
     /// When the present (or last) attempt was decided.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placed: Option<Timestamp>,

@@ -17,11 +17,14 @@ pub mod affinity;
 pub mod amount;
 pub mod apply;
 pub mod array;
+pub mod association;
 pub mod constraint;
 pub mod cpuset;
+pub mod decay;
 pub mod dependency;
 pub mod event;
 pub mod exit;
+pub mod fair_share;
 pub mod id;
 pub mod job;
 pub mod links;
@@ -32,6 +35,8 @@ pub mod payload;
 pub mod placement;
 pub mod plan;
 pub mod policy;
+pub mod priority;
+pub mod qos;
 pub mod reason;
 pub mod request;
 pub mod sharing;
@@ -39,8 +44,10 @@ pub mod spec;
 pub mod state;
 pub mod time;
 pub mod topology;
+pub mod tres;
+pub mod usage;
 
-pub use account::{Account, Licence, Qos};
+pub use account::{Account, Licence};
 pub use affinity::{
     Affinity, Expression, Heed, JobTerm, Labels, Operator, Rules, SpreadRule, Taint, TaintEffect,
     Term, Toleration, Wish,
@@ -48,6 +55,7 @@ pub use affinity::{
 pub use amount::{Cpus, DeviceMilli, Mib};
 pub use apply::ApplyError;
 pub use array::{ArraySpec, IndexRanges};
+pub use association::{AssociationLimits, Member, Shares};
 pub use constraint::Constraint;
 pub use cpuset::CpuSet;
 pub use dependency::{
@@ -56,6 +64,7 @@ pub use dependency::{
 };
 pub use event::{Event, EventKind, JobUpdate};
 pub use exit::{EndCause, ExitReport, ExitStatus, StepId, StepRecord, Usage};
+pub use fair_share::{FairShare, ShareRow};
 pub use id::{BlobId, EngineName, JobId, NodeId};
 pub use job::{
     ArrayTask, HetPart, Hold, Job, JobState, PendingSignal, SignalScope, Stop, StopCause,
@@ -67,6 +76,8 @@ pub use payload::Payload;
 pub use placement::{DeviceGrant, NodeShare, Placement};
 pub use plan::{Decision, Plan, Promise, Start, Work};
 pub use policy::{BackfillMode, DevicePolicy, NodeChoice, OrderMode, Policy};
+pub use priority::{Factors, FairShareMode, Priorities, PriorityPolicy, UsageReset, Weights};
+pub use qos::{Qos, QosFlags, QosLimits};
 pub use reason::Reason;
 pub use request::{
     Exclusive, GpuCount, GpuScope, LicenceRequest, MemoryRequest, NodeCount, Request, SwitchWish,
@@ -83,6 +94,8 @@ pub use time::{Seconds, TimeLimit, Timestamp};
 pub use topology::{
     LinkSpeed, Segments, Span, Topology, TopologyDomain, TopologyLevel, TopologyRequest,
 };
+pub use tres::{BillingMode, BillingWeight, BillingWeights, Tres, TresKind};
+pub use usage::{Holder, Spent, Tally};
 
 /// The version of the events and snapshots this build writes.
 ///

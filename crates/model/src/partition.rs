@@ -1,6 +1,6 @@
 //! Partitions: sets of nodes with limits of their own.
 
-use crate::{Mib, Seconds, TimeLimit, is_default};
+use crate::{BillingWeights, Mib, Seconds, TimeLimit, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -52,6 +52,12 @@ pub struct Partition {
     /// `None` is the policy's, as for every other end.
     #[serde(skip_serializing_if = "is_default")]
     pub grace: Option<Seconds>,
+    /// The QOS whose limits hold for its jobs too (partition QOS).
+    #[serde(skip_serializing_if = "is_default")]
+    pub qos: Option<String>,
+    /// What its jobs are billed for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub billing: BillingWeights,
 }
 
 /// Whether a partition takes and starts jobs.
@@ -87,6 +93,8 @@ impl Default for Partition {
             priority: 0,
             allow_accounts: BTreeSet::new(),
             grace: None,
+            qos: None,
+            billing: BillingWeights::default(),
         }
     }
 }

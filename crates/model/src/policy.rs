@@ -1,6 +1,6 @@
 //! Policy: what a site decided about order, backfill and limits.
 
-use crate::{Seconds, is_default};
+use crate::{PriorityPolicy, Seconds, is_default};
 use serde::{Deserialize, Serialize};
 
 /// How a site wants its jobs scheduled. Every field has a default; the configuration's `[policy]`.
@@ -35,6 +35,9 @@ pub struct Policy {
     /// How GPUs are given out in parts.
     #[serde(skip_serializing_if = "is_default")]
     pub devices: DevicePolicy,
+    /// What makes a job important under [`OrderMode::Multifactor`], and how use is counted.
+    #[serde(skip_serializing_if = "is_default")]
+    pub priority: PriorityPolicy,
 }
 
 /// How GPUs are given out in parts (configuration's `[policy.devices]`).
@@ -61,6 +64,8 @@ pub enum OrderMode {
     /// Partition tier, then priority (QOS, partition, nice, or set by hand), then submission.
     #[default]
     Fifo,
+    /// Partition tier, then the sum of weighted factors, then the time since they are free to start.
+    Multifactor,
 }
 
 /// Whether later jobs may start first.
@@ -101,6 +106,7 @@ impl Default for Policy {
             max_restarts: 10,
             devices: DevicePolicy::default(),
             max_switch_wait: Seconds(300),
+            priority: PriorityPolicy::default(),
         }
     }
 }

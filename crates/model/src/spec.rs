@@ -45,6 +45,9 @@ pub struct JobSpec {
     /// A priority set by hand (`--priority`), in place of the computed one.
     #[serde(skip_serializing_if = "is_default")]
     pub priority: Option<u32>,
+    /// Added to the priority by the site (`scontrol update SiteFactor=`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub site_factor: i64,
     /// What must happen first.
     #[serde(skip_serializing_if = "is_default")]
     pub dependency: Option<Dependency>,

@@ -1,8 +1,9 @@
 //! The state: everything that decisions rest on, as a fold of events.
 
+use crate::usage::StoredTally;
 use crate::{
-    Account, BlobId, GateTarget, Job, JobId, JobSpec, Licence, Node, NodeId, Partition, Policy,
-    Qos, SCHEMA_VERSION, Timestamp, Topology, is_default,
+    Account, BlobId, GateTarget, Holder, Job, JobId, JobSpec, Licence, Node, NodeId, Partition,
+    Policy, Qos, SCHEMA_VERSION, Tally, Timestamp, Topology, is_default,
 };
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,8 @@ pub struct State {
     pub topology: Arc<Topology>,
     /// The policy.
     pub policy: Arc<Policy>,
+    /// What is held and was used, by whom.
+    pub usage: OrdMap<Holder, Arc<Tally>>,
     /// Indexes over the above, kept by `apply`.
     pub index: Index,
 }
@@ -103,6 +106,8 @@ struct Parts {
     #[serde(default, skip_serializing_if = "is_default")]
     topology: Arc<Topology>,
     policy: Arc<Policy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    usage: Option<Vec<StoredTally>>,
 }
 
 impl State {
@@ -195,7 +200,9 @@ impl From<State> for Parts {
                 (at, Job { spec: Arc::clone(&placeholder), ..Job::clone(job) })
             })
             .collect();
+        let usage = Some(state.stored_usage());
         Self {
+            usage,
             schema: SCHEMA_VERSION,
             seq: state.seq,
             now: state.now,
@@ -241,6 +248,7 @@ impl From<Parts> for State {
             state.index.add(&job);
             state.jobs.insert(job.id, job);
         }
+        state.restore_usage(parts.usage);
         state
     }
 }

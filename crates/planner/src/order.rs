@@ -10,7 +10,7 @@ pub(crate) type OrderKey = (Reverse<u32>, Reverse<i64>, Timestamp, JobId);
 /// Where a job stands under the policy.
 pub(crate) fn order_key(state: &State, job: &Job) -> OrderKey {
     match state.policy.order {
-        OrderMode::Fifo => {
+        OrderMode::Fifo | OrderMode::Multifactor => {
             (Reverse(tier(state, job)), Reverse(priority(state, job)), job.submitted, job.id)
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn configure(
         events.push(EventKind::PolicySet { policy: Box::new(site.policy.clone()) });
     }
     accounts(state, site, &mut events);
-    let implied = Qos { name: DEFAULT_QOS.to_owned(), priority: 0 };
+    let implied = Qos { name: DEFAULT_QOS.to_owned(), ..Qos::default() };
     let missing = !site.qos.iter().any(|q| q.name == DEFAULT_QOS);
     for qos in site.qos.iter().chain(missing.then_some(&implied)) {
         if state.qos.get(&qos.name).map(AsRef::as_ref) != Some(qos) {

@@ -324,6 +324,7 @@ fn blank_job(id: u32, spec: JobSpec, placement: Placement) -> Job {
         gates: Vec::new(),
         attempt: 1,
         placement: Some(Arc::new(placement)),
+        charge: Arc::default(),
         placed: None,
         started: None,
         stop: None,

@@ -76,6 +76,7 @@ impl State {
             gates: Vec::new(),
             attempt: 0,
             placement: None,
+            charge: Arc::default(),
             placed: None,
             started: None,
             stop: None,

@@ -55,6 +55,13 @@ impl State {
     /// An event that cannot follow this state; the state is then as it was.
     pub fn apply(&mut self, event: &Event) -> Result<(), ApplyError> {
         let at = event.at;
+        let weighed = self.weighed_job(&event.kind);
+        let recount = self.changes_counting(&event.kind);
+        // Use is counted on a clock that never goes back.
+        let counted_at = self.now.max(at);
+        if recount {
+            self.settle_all(counted_at);
+        }
         match &event.kind {
             EventKind::NodeSet { node } => self.set_node(node),
             EventKind::NodeRemoved { node } => self.remove_node(*node),
@@ -88,6 +95,15 @@ impl State {
             EventKind::TopologySet { topology } => {
                 self.topology = Arc::new(topology.as_ref().clone());
             }
+            EventKind::AccountRemoved { name } => {
+                self.accounts.remove(name);
+            }
+            EventKind::QosRemoved { name } => {
+                self.qos.remove(name);
+            }
+            EventKind::LicenceRemoved { name } => {
+                self.licences.remove(name);
+            }
             EventKind::PolicySet { policy } => self.policy = Arc::new(policy.as_ref().clone()),
             EventKind::JobSubmitted { first, specs } => self.submit(at, *first, specs)?,
             EventKind::JobUpdated { job, update } => self.update(at, *job, update)?,
@@ -111,6 +127,11 @@ impl State {
             EventKind::JobRejected { job, reason } => self.reject(at, *job, reason)?,
             EventKind::JobsForgotten { jobs } => self.forget(jobs),
             EventKind::Round => {}
+        }
+        if recount {
+            self.recount(counted_at);
+        } else {
+            self.tally(counted_at, &event.kind, weighed.as_ref());
         }
         self.seq += 1;
         self.now = self.now.max(at);

@@ -40,6 +40,7 @@ impl State {
         new.state = JobState::Starting;
         new.attempt = attempt;
         new.placement = Some(Arc::clone(placement));
+        new.charge = Arc::new(self.charge(placement));
         new.time_limit = time_limit;
         new.placed = Some(at);
         new.started = None;

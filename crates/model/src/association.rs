@@ -1,0 +1,87 @@
+//! Associations: a user in an account, with shares and limits; and what accounts limit.
+//!
+//! Names and meanings are Slurm's (sacctmgr manual, resource limits page). `grp_*` limits count
+//! everything beneath the account; `max_*` limits are for each user of the association, or each
+//! job, and the nearest that is set going up from the user is the one that counts.
+
+use crate::{Account, Seconds, State, Tres, is_default, tres};
+use serde::{Deserialize, Serialize};
+
+/// The fair share of an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shares {
+    /// So many of its siblings' sum.
+    Of(u32),
+    /// Its parent's: fair share makes no difference beneath (`FairShare=parent`).
+    Parent,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self::Of(1)
+    }
+}
+
+/// A user's settings in an account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Member {
+    /// The user's fair share among the account's users and accounts.
+    #[serde(skip_serializing_if = "is_default")]
+    pub shares: Shares,
+    /// The user's limits.
+    #[serde(skip_serializing_if = "is_default")]
+    pub limits: AssociationLimits,
+}
+
+/// Limits of an account or of a user in it. What is not set is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AssociationLimits {
+    /// Jobs that run at once (`GrpJobs`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub grp_jobs: Option<u32>,
+    /// Jobs that wait or run (`GrpSubmitJobs`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub grp_submit_jobs: Option<u32>,
+    /// Resources in use at once (`GrpTRES`).
+    #[serde(skip_serializing_if = "tres::none")]
+    pub grp_tres: Tres,
+    /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
+    #[serde(skip_serializing_if = "tres::none")]
+    pub grp_tres_mins: Tres,
+    /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
+    #[serde(skip_serializing_if = "tres::none")]
+    pub grp_tres_run_mins: Tres,
+    /// Wall clock time used (`GrpWall`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub grp_wall: Option<Seconds>,
+    /// Jobs that each user runs at once (`MaxJobs`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub max_jobs: Option<u32>,
+    /// Jobs that each user has waiting or running (`MaxSubmitJobs`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub max_submit_jobs: Option<u32>,
+    /// Resources of each job (`MaxTRES`).
+    #[serde(skip_serializing_if = "tres::none")]
+    pub max_tres: Tres,
+    /// Resources of each job on each node (`MaxTRESPerNode`).
+    #[serde(skip_serializing_if = "tres::none")]
+    pub max_tres_per_node: Tres,
+    /// Resource minutes of each job (`MaxTRESMins`).
+    #[serde(skip_serializing_if = "tres::none")]
+    pub max_tres_mins: Tres,
+    /// The longest time limit (`MaxWall`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub max_wall: Option<Seconds>,
+}
+
+impl State {
+    /// An account and all above it, itself first; at most as many as there are accounts.
+    pub fn lineage<'a>(&'a self, account: &str) -> impl Iterator<Item = &'a Account> {
+        let of = |name: &str| self.accounts.get(name).map(AsRef::as_ref);
+        let above = move |below: &&'a Account| of(below.parent.as_ref()?);
+        std::iter::successors(of(account), above).take(self.accounts.len())
+    }
+}
