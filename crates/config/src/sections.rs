@@ -264,6 +264,7 @@ impl From<&PolicySection> for Policy {
             kill_invalid_dependency: *kill_invalid_dependency,
             requeue: *requeue,
             max_restarts: *max_restarts,
+            priority: muster_model::PriorityPolicy::default(),
             devices: muster_model::DevicePolicy::default(),
             max_switch_wait: (*max_switch_wait).into(),
         }
