@@ -74,8 +74,8 @@ pub use node::{Availability, Device, DeviceLink, Drain, ForeignUse, LinkKind, No
 pub use partition::{Partition, PartitionState};
 pub use payload::Payload;
 pub use placement::{DeviceGrant, NodeShare, Placement};
-pub use plan::{Decision, Plan, Promise, Start, Work};
-pub use policy::{BackfillMode, DevicePolicy, NodeChoice, OrderMode, Policy};
+pub use plan::{Decision, Plan, Promise, Resume, Start, Work};
+pub use policy::{BackfillDepth, BackfillMode, DevicePolicy, NodeChoice, OrderMode, Policy};
 pub use priority::{Factors, FairShareMode, Priorities, PriorityPolicy, UsageReset, Weights};
 pub use qos::{Qos, QosFlags, QosLimits};
 pub use reason::Reason;

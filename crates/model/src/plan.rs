@@ -20,15 +20,27 @@ pub struct Plan {
     /// The work it was allowed, in steps ([`Work::total`]).
     #[serde(default)]
     pub steps_max: u64,
-    /// The job after which it went on, where an earlier round had ended for want of steps.
+    /// From where it went on, where an earlier round had ended for want of steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resumed_after: Option<JobId>,
+    pub resumed: Option<Resume>,
     /// False where this round did not look at every job: its budget ended, or it went on where
     /// an earlier round had ended.
     pub complete: bool,
     /// Where the next round has to go on, where the budget ended this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resume_after: Option<JobId>,
+    pub resume: Option<Resume>,
+}
+
+/// Where a round ended for want of steps.
+///
+/// A round that goes on from there walks the queue as if it had never ended: what the rounds before
+/// started on the same walk counts only from its place in the queue on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// The last job that was looked at.
+    pub after: JobId,
+    /// The jobs that were started on this walk so far.
+    pub started: Vec<JobId>,
 }
 
 /// One decision.

@@ -11,6 +11,9 @@ pub struct Policy {
     pub order: OrderMode,
     /// Whether and how later jobs may start before earlier ones.
     pub backfill: BackfillMode,
+    /// How many waiting jobs are promised a start, and how far ahead.
+    #[serde(skip_serializing_if = "is_default")]
+    pub backfill_depth: BackfillDepth,
     /// Which of the fitting nodes is taken.
     pub nodes: NodeChoice,
     /// Time between the polite and the final signal (Slurm's `KillWait`).
@@ -77,6 +80,39 @@ pub enum BackfillMode {
     /// Where the first waiting job is not delayed (EASY: Lifka, JSSPP 1995).
     #[default]
     Easy,
+    /// Where no waiting job before it is delayed: each has a promised start, down to
+    /// [`BackfillDepth::total`] (Mu'alem and Feitelson, IEEE TPDS 2001).
+    Conservative,
+    /// Where none of the jobs with a promised start is delayed: the first of each partition, and
+    /// more within all bounds of [`BackfillDepth`].
+    Mixed,
+}
+
+/// How many waiting jobs are promised a start. The first of each partition always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackfillDepth {
+    /// At most so many jobs, under both `conservative` and `mixed` (Slurm's `bf_max_job_test`).
+    pub total: u32,
+    /// Under `mixed`, at most so many of a partition (`bf_max_job_part`); `None` is no bound.
+    #[serde(skip_serializing_if = "is_default")]
+    pub per_partition: Option<u32>,
+    /// Under `mixed`, at most so many of a user (`bf_max_job_user`); `None` is no bound.
+    #[serde(skip_serializing_if = "is_default")]
+    pub per_user: Option<u32>,
+    /// Under `mixed`, at most so many of an account (`bf_max_job_assoc`); `None` is no bound.
+    #[serde(skip_serializing_if = "is_default")]
+    pub per_account: Option<u32>,
+    /// Under `mixed`, no start later than this from now is promised (`bf_window`); `None` is no
+    /// bound.
+    #[serde(skip_serializing_if = "is_default")]
+    pub window: Option<Seconds>,
+}
+
+impl Default for BackfillDepth {
+    fn default() -> Self {
+        Self { total: 1000, per_partition: None, per_user: None, per_account: None, window: None }
+    }
 }
 
 /// Which of the fitting nodes is taken.
@@ -95,6 +131,7 @@ impl Default for Policy {
         Self {
             order: OrderMode::Fifo,
             backfill: BackfillMode::Easy,
+            backfill_depth: BackfillDepth::default(),
             nodes: NodeChoice::Pack,
             kill_wait: Seconds(30),
             min_job_age: Seconds(300),

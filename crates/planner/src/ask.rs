@@ -12,7 +12,7 @@ use muster_model::{
     TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How the tasks of a node are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +58,12 @@ pub(crate) struct Ask {
     pub(crate) part_floor: Floor,
     /// For the whole job on one node.
     pub(crate) whole_floor: Floor,
+    /// Its level in the planner's world, once asked for.
+    pub(crate) level: OnceLock<usize>,
 }
 
 /// The least that any node has to have: what a look at three numbers can rule out.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Floor {
     pub(crate) cpus: u32,
     pub(crate) gpus: u32,
@@ -130,6 +132,7 @@ impl Ask {
             switches: None,
             part_floor: Floor::default(),
             whole_floor: Floor::default(),
+            level: OnceLock::new(),
         };
         let profiles = |model: &&str| split_type(model).1.is_some();
         ask.plain = ask.wish == DeviceWish::Whole && !ask.models().iter().any(profiles);
@@ -163,6 +166,54 @@ impl Ask {
         };
         let gpus = if self.plain { gpus } else { 0 };
         Floor { cpus, gpus, memory }
+    }
+
+    /// The least that each of its nodes has to give, whichever way it is laid out.
+    pub(crate) fn least_floor(&self) -> Floor {
+        if self.can_be_spread() { self.part_floor } else { self.whole_floor }
+    }
+
+    /// As [`Self::least_floor`], on this node.
+    pub(crate) fn least_on(&self, view: &NodeView) -> Floor {
+        let (tasks, share) = if self.can_be_spread() {
+            (1, self.least_gpus())
+        } else {
+            let tasks = if let Tasks::Total(all) = self.tasks { all } else { 1 };
+            (tasks, self.job_gpus.iter().map(|g| g.1).collect())
+        };
+        let need = self.need(view, tasks, &share);
+        let gpus = if self.plain { need.gpu_total() } else { 0 };
+        Floor { cpus: need.cpus, gpus, memory: need.memory }
+    }
+
+    /// True where amounts alone decide whether a node takes its part of the job, and each node
+    /// takes the same part.
+    pub(crate) fn is_uniform(&self) -> bool {
+        let kinds = [&self.job_gpus, &self.node_gpus, &self.task_gpus].into_iter().flatten();
+        let one_kind = kinds.count() <= 1 && self.socket_gpus.is_empty();
+        !self.can_be_spread() && self.request.gres.is_empty() && one_kind && self.plain
+    }
+
+    /// The model that all its GPUs are of, where it names one.
+    pub(crate) fn only_model(&self) -> Option<&str> {
+        let all = [&self.job_gpus, &self.node_gpus, &self.task_gpus, &self.socket_gpus];
+        let mut models = all.into_iter().flatten().map(|g| g.0.as_deref());
+        let first = models.next().flatten()?;
+        models.all(|m| m == Some(first)).then_some(first)
+    }
+
+    /// True where any of the first nodes that can take their part will do, so that a look at some
+    /// is as good as a look at all.
+    pub(crate) fn takes_first(&self) -> bool {
+        let counted = match self.node_bounds() {
+            Some((least, most)) => self.request.nodes.is_none() || least == most,
+            None => false,
+        };
+        counted
+            && !self.request.contiguous
+            && self.switches.is_none()
+            && self.request.node_list.is_empty()
+            && self.alternatives.len() == 1
     }
 
     /// The GPU models named, in lower case.

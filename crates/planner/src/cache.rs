@@ -35,6 +35,7 @@ impl Cache {
             self.rebuild(state, now);
             return;
         }
+        self.world.set_now(now);
         self.follow_nodes(state);
         if self.seen.licences != state.licences {
             self.world.set_licences(state);
@@ -50,7 +51,7 @@ impl Cache {
 
     fn rebuild(&mut self, state: &State, now: Timestamp) {
         self.seen = state.clone();
-        self.world = World::new(state);
+        self.world = World::new(state, now);
         self.queue = Queue { now, ..Queue::default() };
         let unfinished = state.index.pending.iter().chain(&state.index.active);
         self.user_exclusive = unfinished

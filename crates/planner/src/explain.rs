@@ -140,17 +140,14 @@ fn window(
     ahead: &[JobId],
     promised: Option<Timestamp>,
 ) -> Option<StartWindow> {
-    let order = cache.world.order_now(state.policy.nodes);
     let mut placed = Vec::new();
     let lay = |cache: &mut Cache, job: &Arc<Job>, placed: &mut Vec<timeline::Places>| {
         let group = group(state, leader(state, job))?;
         let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job, now)).collect();
         let parts: Vec<Vec<&crate::ask::Ask>> =
             asks.iter().map(|asks| asks.iter().collect()).collect();
-        let alone = placed.is_empty();
         let mut work = Work::default();
-        let (start, places) =
-            timeline::earliest(&mut cache.world, &parts, now, &order, alone, &mut work)?;
+        let (start, places) = timeline::earliest(&mut cache.world, &parts, now, &mut work)?;
         placed.push(places);
         Some(start)
     };

@@ -2,6 +2,7 @@
 
 use crate::devices::parts::{self, Part};
 use crate::devices::sets::Fabric;
+use crate::profile::{FOREVER, Profile, Take, Tick, tick};
 use muster_model::{
     CpuSet, DeviceGrant, DeviceMode, Exclusive, JobId, Mib, Node, NodeShare, TimeLimit, Timestamp,
 };
@@ -12,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) type DeviceMask = u128;
 
 /// A job past its latest end still holds what it has; it is taken to end this much after now.
-const OVERDUE_MS: i64 = 1000;
+pub(crate) const OVERDUE_MS: i64 = 1000;
 
 /// A half-open stretch of time, and the instant that counts as the present.
 ///
@@ -22,14 +23,17 @@ pub(crate) struct Span {
     pub(crate) now: Timestamp,
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
-    /// Judge as if nothing were promised.
-    pub(crate) ignore_promises: bool,
 }
 
 impl Span {
     /// From `from` for as long as `limit` says.
     pub(crate) fn of(now: Timestamp, from: Timestamp, limit: TimeLimit) -> Self {
-        Self { now, from, to: from.plus_limit(limit), ignore_promises: false }
+        Self { now, from, to: from.plus_limit(limit) }
+    }
+
+    /// Where it ends, after [`Timestamp::NEVER`] where it has no end.
+    pub(crate) fn end(self) -> Tick {
+        if self.to == Timestamp::NEVER { FOREVER } else { tick(self.to) }
     }
 
     pub(crate) fn at(self, instant: Timestamp) -> Self {
@@ -68,6 +72,8 @@ pub(crate) struct Holding {
     /// This round started it behind a promise.
     pub(crate) behind_promise: bool,
     pub(crate) cpus: CpuSet,
+    /// How many of its CPUs the node has to give.
+    pub(crate) cpu_count: u32,
     pub(crate) memory: u64,
     /// Every device of which it has something.
     pub(crate) devices: DeviceMask,
@@ -121,6 +127,11 @@ pub(crate) struct NodeView {
     pub(crate) sockets: u32,
     pub(crate) holdings: Vec<Holding>,
     pub(crate) reserved: Vec<Reserved>,
+    /// What all of that leaves over time.
+    pub(crate) profile: Profile,
+    /// How many of those who are here, or will be, do not share the node with everybody.
+    picky: u32,
+    by_user: u32,
     pub(crate) free_cpus: CpuSet,
     pub(crate) free_cpu_count: u32,
     pub(crate) free_memory: u64,
@@ -161,10 +172,43 @@ impl Holding {
             end,
             behind_promise: false,
             cpus: share.cpus.clone(),
+            cpu_count: share.cpus.len(),
             memory: share.memory.0,
             devices: share.devices.iter().fold(0, |mask, d| mask | bit(d.index)),
             parts: share.devices.iter().filter(|d| !d.is_whole()).copied().collect(),
             gres: share.gres.clone(),
+        }
+    }
+}
+
+impl Holding {
+    /// What it takes, seen from `now`. Without an end it is over when everything is, unless it was
+    /// started behind a promise: then never.
+    fn take(&self, now: Timestamp) -> Take {
+        let for_good = self.behind_promise && self.end == Timestamp::NEVER;
+        Take {
+            from: Tick::MIN,
+            to: if for_good { FOREVER } else { tick(effective_end(self.end, now)) },
+            cpus: cpus_taken(self.kind, self.cpu_count),
+            memory: self.memory,
+            devices: self.devices,
+        }
+    }
+}
+
+/// Whoever is alone on a node has all its CPUs, also those that are found later.
+fn cpus_taken(kind: Exclusive, cpus: u32) -> u32 {
+    if kind == Exclusive::Node { u32::MAX } else { cpus }
+}
+
+impl Reserved {
+    fn take(&self) -> Take {
+        Take {
+            from: tick(self.from),
+            to: if self.to == Timestamp::NEVER { FOREVER } else { tick(self.to) },
+            cpus: cpus_taken(self.kind, self.cpus),
+            memory: self.memory,
+            devices: self.devices,
         }
     }
 }
@@ -184,17 +228,20 @@ impl NodeView {
             sockets: 1,
             holdings: Vec::new(),
             reserved: Vec::new(),
+            profile: Profile::default(),
+            picky: 0,
+            by_user: 0,
             free_cpus: CpuSet::new(),
             free_cpu_count: 0,
             free_memory: 0,
             free_devices: 0,
         };
-        view.describe(node);
+        view.describe(node, Timestamp::from_millis(i64::MIN));
         view
     }
 
     /// Takes up a new description; what is on the node stays.
-    pub(crate) fn describe(&mut self, node: &Arc<Node>) {
+    pub(crate) fn describe(&mut self, node: &Arc<Node>, now: Timestamp) {
         self.node = Arc::clone(node);
         self.usable = node.is_usable();
         self.base_cpus = node.cpus.clone();
@@ -219,7 +266,11 @@ impl NodeView {
         self.sockets = node.sockets();
         self.base_parts = parts::base(node);
         self.fabric = OnceLock::new();
+        for held in &mut self.holdings {
+            held.cpu_count = held.cpus.intersection(&self.base_cpus).len();
+        }
         self.recount();
+        self.rebuild(now);
     }
 
     /// The links of its devices.
@@ -250,16 +301,58 @@ impl NodeView {
         whole.fold(0, |mask, d| mask | bit(d.index))
     }
 
-    pub(crate) fn hold(&mut self, holding: Holding) {
+    pub(crate) fn hold(&mut self, mut holding: Holding, now: Timestamp) {
+        holding.cpu_count = holding.cpus.intersection(&self.base_cpus).len();
+        self.profile.apply(&holding.take(now));
+        self.note(holding.kind);
         self.holdings.push(holding);
         self.recount();
     }
 
-    pub(crate) fn release(&mut self, job: JobId) {
+    pub(crate) fn release(&mut self, job: JobId, now: Timestamp) {
         if let Some(at) = self.holdings.iter().position(|h| h.job == job) {
             self.holdings.remove(at);
             self.recount();
+            self.rebuild(now);
         }
+    }
+
+    /// Puts a promise on the node.
+    pub(crate) fn reserve(&mut self, reserved: Reserved) {
+        self.profile.apply(&reserved.take());
+        self.note(reserved.kind);
+        self.reserved.push(reserved);
+    }
+
+    /// Takes the last promise back.
+    pub(crate) fn unreserve(&mut self, now: Timestamp) {
+        self.reserved.pop();
+        self.rebuild(now);
+    }
+
+    /// Everything that takes something of the node, put on one profile, seen from `now`.
+    pub(crate) fn rebuild(&mut self, now: Timestamp) {
+        self.profile.reset(self.base_cpu_count, self.base_memory, self.base_devices);
+        for held in &self.holdings {
+            self.profile.apply(&held.take(now));
+        }
+        for reserved in &self.reserved {
+            self.profile.apply(&reserved.take());
+        }
+        (self.picky, self.by_user) = (0, 0);
+        let held = self.holdings.iter().map(|h| h.kind);
+        let kinds: Vec<Exclusive> = held.chain(self.reserved.iter().map(|r| r.kind)).collect();
+        kinds.into_iter().for_each(|kind| self.note(kind));
+    }
+
+    fn note(&mut self, kind: Exclusive) {
+        self.picky += u32::from(kind != Exclusive::No);
+        self.by_user += u32::from(kind == Exclusive::User);
+    }
+
+    /// How many of those who are here, or will be, share the node with their own user only.
+    pub(crate) fn by_user(&self) -> u32 {
+        self.by_user
     }
 
     fn recount(&mut self) {
@@ -285,73 +378,63 @@ impl NodeView {
 
     /// True where a job of this kind may be here over the span, as far as exclusivity says.
     pub(crate) fn admits(&self, span: Span, kind: Exclusive, uid: u32) -> bool {
+        if kind == Exclusive::No && self.picky == 0 {
+            return true;
+        }
         self.holdings
             .iter()
             .filter(|h| !span.sees_gone(h))
             .all(|h| tolerate((kind, uid), (h.kind, h.uid)))
             && self
-                .promised(span)
+                .reserved
+                .iter()
                 .filter(|r| span.meets(r.from, r.to))
                 .all(|r| tolerate((kind, uid), (r.kind, r.uid)))
     }
 
-    /// The promises that the span has to leave whole.
-    pub(crate) fn promised(&self, span: Span) -> impl Iterator<Item = &Reserved> {
-        self.reserved.iter().filter(move |_| !span.ignore_promises)
+    /// The promises that a span has to leave whole.
+    pub(crate) fn promised(&self) -> impl Iterator<Item = &Reserved> {
+        self.reserved.iter()
     }
 
     /// What is free over the whole span.
     pub(crate) fn avail(&self, span: Span) -> Avail {
-        let mut least = self.avail_at(span, span.from);
-        for reserved in self.promised(span) {
+        let gres = if self.node.gres.is_empty() { BTreeMap::new() } else { self.gres(span) };
+        let parts = parts::over(self, span);
+        match self.profile.least(tick(span.from), span.end()) {
+            Some(least) => {
+                let (cpus, memory) = (least.cpus, least.memory);
+                Avail { cpus, memory, devices: least.devices, parts, gres }
+            }
+            None => Avail { cpus: 0, memory: 0, devices: 0, parts, gres },
+        }
+    }
+
+    /// The other resources that are free over the whole span.
+    fn gres(&self, span: Span) -> BTreeMap<String, u64> {
+        let mut least = self.gres_at(span, span.from);
+        for reserved in &self.reserved {
             if reserved.from > span.from && span.meets(reserved.from, reserved.to) {
-                least.narrow(&self.avail_at(span, reserved.from));
+                let then = self.gres_at(span, reserved.from);
+                for (name, count) in &mut least {
+                    *count = (*count).min(then.get(name).copied().unwrap_or(0));
+                }
             }
         }
-        least.parts = parts::over(self, span);
         least
     }
 
-    /// What is free at one instant, beside what is promised for it.
-    fn avail_at(&self, span: Span, at: Timestamp) -> Avail {
+    fn gres_at(&self, span: Span, at: Timestamp) -> BTreeMap<String, u64> {
         let point = span.at(at);
-        let mut avail = if at == span.now {
-            Avail {
-                cpus: self.free_cpu_count,
-                memory: self.free_memory,
-                devices: self.free_devices,
-                parts: Vec::new(),
-                gres: BTreeMap::new(),
-            }
-        } else {
-            let (cpus, memory, devices) = self.left(|h| !point.sees_gone(h));
-            Avail { cpus: cpus.len(), memory, devices, parts: Vec::new(), gres: BTreeMap::new() }
-        };
-        if !self.node.gres.is_empty() {
-            avail.gres.clone_from(&self.node.gres);
-            for held in self.holdings.iter().filter(|h| !point.sees_gone(h)) {
-                take_gres(&mut avail.gres, &held.gres);
-            }
+        let mut free = self.node.gres.clone();
+        for held in self.holdings.iter().filter(|h| !point.sees_gone(h)) {
+            take_gres(&mut free, &held.gres);
         }
         let active = |r: &&Reserved| r.from <= at && (at < r.to || r.to == Timestamp::NEVER);
-        for reserved in self.promised(span).filter(active) {
-            avail.cpus = avail.cpus.saturating_sub(reserved.cpus);
-            avail.memory = avail.memory.saturating_sub(reserved.memory);
-            avail.devices &= !reserved.devices;
-            take_gres(&mut avail.gres, &reserved.gres);
+        for reserved in self.reserved.iter().filter(active) {
+            take_gres(&mut free, &reserved.gres);
         }
-        avail
-    }
-
-    /// The latest end of what is here, as far as it is over by `by`; the epoch's start where
-    /// nothing is.
-    pub(crate) fn frees_last(&self, by: Timestamp, now: Timestamp) -> Timestamp {
-        self.holdings
-            .iter()
-            .map(|h| effective_end(h.end, now))
-            .filter(|end| *end <= by)
-            .max()
-            .unwrap_or(Timestamp::from_millis(i64::MIN))
+        free
     }
 }
 
@@ -359,17 +442,6 @@ fn take_gres(free: &mut BTreeMap<String, u64>, taken: &BTreeMap<String, u64>) {
     for (name, count) in taken {
         if let Some(left) = free.get_mut(name) {
             *left = left.saturating_sub(*count);
-        }
-    }
-}
-
-impl Avail {
-    fn narrow(&mut self, other: &Self) {
-        self.cpus = self.cpus.min(other.cpus);
-        self.memory = self.memory.min(other.memory);
-        self.devices &= other.devices;
-        for (name, count) in &mut self.gres {
-            *count = (*count).min(other.gres.get(name).copied().unwrap_or(0));
         }
     }
 }
@@ -385,7 +457,7 @@ pub(crate) struct Pool {
 impl Pool {
     pub(crate) fn free(&self, span: Span) -> u32 {
         let mut least = self.free_at(span, span.from);
-        for (from, to, _) in self.reserved.iter().filter(|_| !span.ignore_promises) {
+        for (from, to, _) in &self.reserved {
             if *from > span.from && span.meets(*from, *to) {
                 least = least.min(self.free_at(span, *from));
             }
@@ -398,8 +470,29 @@ impl Pool {
         let held = self.holds.iter().filter(|(_, end, _)| !point.outlives(*end)).map(|h| h.2);
         let active =
             |r: &&(Timestamp, Timestamp, u32)| r.0 <= at && (at < r.1 || r.1 == Timestamp::NEVER);
-        let standing = self.reserved.iter().filter(|_| !span.ignore_promises);
-        let reserved = standing.filter(active).map(|r| r.2);
+        let reserved = self.reserved.iter().filter(active).map(|r| r.2);
         held.chain(reserved).fold(self.total, u32::saturating_sub)
+    }
+
+    /// When something of it is given back.
+    pub(crate) fn changes(&self, now: Timestamp) -> impl Iterator<Item = Timestamp> {
+        let ends = self.holds.iter().map(move |h| effective_end(h.1, now));
+        ends.chain(self.reserved.iter().map(|r| r.1))
+    }
+
+    /// The first instant from `span` on at which so many are free for as long as `limit` says.
+    pub(crate) fn earliest(&self, span: Span, limit: TimeLimit, count: u32) -> Option<Timestamp> {
+        if self.free(span) >= count {
+            return Some(span.from);
+        }
+        if count > self.total {
+            return None;
+        }
+        let mut times: Vec<Timestamp> = self.changes(span.now).filter(|t| *t > span.from).collect();
+        times.push(Timestamp::NEVER);
+        times.sort_unstable();
+        times.dedup();
+        let fits = |at: &Timestamp| self.free(Span::of(span.now, *at, limit)) >= count;
+        times.into_iter().find(fits)
     }
 }

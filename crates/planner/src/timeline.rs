@@ -1,70 +1,254 @@
 //! When a job could start at the earliest, if everything that runs takes its whole limit.
+//!
+//! The level of a request names the stretches in which nodes have the least that it needs. They are
+//! walked in order of time until enough nodes are open together; the exact rules then choose among
+//! those. A walk costs a look at each stretch that is long enough and opens before the answer.
 
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::gang::{Picks, place};
+use crate::holes::{Hole, last_start};
+use crate::levels::Level;
+use crate::profile::{FOREVER, Least, NEVER, Tick, instant, tick};
 use crate::world::World;
-use muster_model::{Timestamp, Work};
+use muster_model::{Exclusive, Timestamp, Work};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+/// So many nodes more than needed are shown to the exact rules first.
+const SPARE: usize = 32;
 
 /// The places of all components, each with the ask that found it.
 pub(crate) type Places = Vec<(Ask, Picks)>;
 
-/// The earliest start of all components together, put on the world as a promise.
+/// The earliest start of all components together, not before `from`, put on the world as a promise.
 ///
-/// `parts` holds, for each component, the ways to ask for it. `alone` says that no other promise
-/// stands: then a later instant never fits worse than an earlier one, and the search halves.
-/// `None` where it fits at no time: it could not even run when all else is over, or what was
-/// promised before takes its place for good.
+/// `parts` holds, for each component, the ways to ask for it. `None` where it fits at no time: it
+/// could not even run when all else is over, or what was promised before takes its place for good.
 pub(crate) fn earliest(
     world: &mut World,
     parts: &[Vec<&Ask>],
-    now: Timestamp,
-    order: &[usize],
-    alone: bool,
+    from: Timestamp,
     work: &mut Work,
 ) -> Option<(Timestamp, Places)> {
-    let times = world.release_times(now);
-    // What others were promised may end a gap again, so only the search without promises halves.
-    let halving = alone || parts.len() == 1;
-    let first = if halving {
-        let mut fits = |at: Timestamp| {
-            work.slots += 1;
-            fits_at(world, parts, now, at, order, !alone, work)
-        };
-        if !fits(Timestamp::NEVER) {
-            return None;
+    let [asks] = parts else { return together(world, parts, from, work) };
+    let mut best: Option<(Timestamp, &Ask, Picks)> = None;
+    for ask in asks {
+        let before = best.as_ref().map(|b| b.0);
+        if let Some((at, picks)) = first(world, ask, from, before, work) {
+            best = Some((at, ask, picks));
         }
-        let (mut low, mut high) = (0, times.len().saturating_sub(1));
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if fits(times[middle]) { high = middle } else { low = middle + 1 }
-        }
-        low
-    } else {
-        0
-    };
-    times[first..].iter().find_map(|at| {
-        work.slots += 1;
-        let later = world.order_later(*at, now);
-        reserve_at(world, parts, now, *at, &later, false, work).map(|places| (*at, places))
-    })
+    }
+    let (at, ask, picks) = best?;
+    world.reserve(ask, &picks, Span::of(world.now(), at, ask.limit));
+    Some((at, vec![(ask.clone(), picks)]))
 }
 
-fn fits_at(
+/// The earliest start of one component by itself, before another instant where that is given.
+fn first(
+    world: &mut World,
+    ask: &Ask,
+    from: Timestamp,
+    before: Option<Timestamp>,
+    work: &mut Work,
+) -> Option<(Timestamp, Picks)> {
+    ask.node_bounds()?;
+    let level = world.level_of(ask);
+    let mut from = from;
+    loop {
+        from = world.licences_earliest(ask, from, ask.limit)?;
+        if before.is_some_and(|before| from >= before) {
+            return None;
+        }
+        match Sweep::new(world, ask, world.level(level)?).first(tick(from), before, work)? {
+            Found::At(at, picks) => return Some((at, picks)),
+            Found::LicencesFrom(at) => from = at,
+        }
+    }
+}
+
+/// What a sweep came to.
+enum Found {
+    At(Timestamp, Picks),
+    /// Nodes would be there, but not before this are the licences.
+    LicencesFrom(Timestamp),
+}
+
+/// A walk over the stretches of a level in order of time.
+struct Sweep<'a> {
+    world: &'a World,
+    ask: &'a Ask,
+    level: &'a Level,
+    /// How long the job may take; [`FOREVER`] without a limit.
+    length: Tick,
+    /// So many nodes at least.
+    count: usize,
+    /// True where a node that can take a part of the job can do so for good until it is taken:
+    /// nothing but amounts decides.
+    plain: bool,
+    /// Nodes that are open: (last start, node, open since).
+    open: BinaryHeap<Reverse<(Tick, usize, Tick)>>,
+    /// Nodes that open later: (opens, node, last start).
+    later: BinaryHeap<Reverse<(Tick, usize, Tick)>>,
+    /// Other instants at which something changes.
+    wakes: BTreeSet<Tick>,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(world: &'a World, ask: &'a Ask, level: &'a Level) -> Self {
+        let length = match ask.limit.seconds() {
+            Some(limit) => i64::try_from(limit.0.saturating_mul(1000)).unwrap_or(FOREVER),
+            None => FOREVER,
+        };
+        let shares = ask.kind() != Exclusive::User && !world.is_picky();
+        let plain = shares && ask.is_uniform();
+        let (open, later) = (BinaryHeap::new(), BinaryHeap::new());
+        let count = ask.node_bounds().map_or(1, |b| b.0) as usize;
+        let wakes = BTreeSet::new();
+        Self { world, ask, level, length, count, plain, open, later, wakes }
+    }
+
+    fn end_of(&self, start: Tick) -> Tick {
+        if self.length == FOREVER || start >= NEVER {
+            FOREVER
+        } else {
+            start.saturating_add(self.length).min(NEVER)
+        }
+    }
+
+    /// Takes up what of a hole would do for the job, as seen from `at`.
+    fn add(&mut self, hole: &Hole, at: Tick, work: &mut Work) {
+        work.slots += 1;
+        let node = hole.node as usize;
+        let view = self.world.view(node);
+        if !self.ask.may_use(view) {
+            return;
+        }
+        let floor = self.ask.least_on(view);
+        let mask = self.level.mask(node) & self.ask.big_enough(view, view.base_devices);
+        let least = Least { floor, mask, alone: self.ask.kind() == Exclusive::Node };
+        let (length, open, later) = (self.length, &mut self.open, &mut self.later);
+        view.profile.holes(&least, hole.from, hole.to, |from, to| {
+            let Some(last) = last_start(from, to, length).filter(|last| *last >= at) else {
+                return;
+            };
+            if from <= at {
+                open.push(Reverse((last, node, from)));
+            } else {
+                later.push(Reverse((from, node, last)));
+            }
+        });
+        if !self.plain {
+            self.wakes.extend(view.profile.changes(hole.from.max(at), hole.to));
+        }
+    }
+
+    /// The first instant from `at` on at which the exact rules find nodes.
+    fn first(mut self, at: Tick, before: Option<Timestamp>, work: &mut Work) -> Option<Found> {
+        let mut at = at;
+        let level = self.level;
+        for hole in level.holes.open_at(at, self.end_of(at)) {
+            self.add(hole, at, work);
+        }
+        let mut rest = level.holes.after(at, self.length).peekable();
+        let mut changed = true;
+        loop {
+            while self.open.peek().is_some_and(|Reverse(o)| o.0 < at) {
+                self.open.pop();
+            }
+            if changed && self.open.len() >= self.count {
+                let start = instant(at);
+                let licences = self.world.licences_earliest(self.ask, start, self.ask.limit)?;
+                if licences > start {
+                    return Some(Found::LicencesFrom(licences));
+                }
+                if let Some(picks) = self.choose(at, work) {
+                    return Some(Found::At(start, picks));
+                }
+            }
+            changed = false;
+            let opens = rest.peek().map(|h| h.from);
+            let later = self.later.peek().map(|Reverse(l)| l.0);
+            let next = [opens, later, self.wakes.first().copied()].into_iter().flatten().min()?;
+            if before.is_some_and(|before| instant(next) >= before) {
+                return None;
+            }
+            at = next;
+            changed |= self.wakes.remove(&at);
+            while let Some(hole) = rest.next_if(|h| h.from == at) {
+                let known = self.open.len();
+                self.add(hole, at, work);
+                changed |= self.open.len() > known;
+            }
+            while self.later.peek().is_some_and(|Reverse(l)| l.0 <= at) {
+                if let Some(Reverse((from, node, last))) = self.later.pop() {
+                    self.open.push(Reverse((last, node, from)));
+                    changed = true;
+                }
+            }
+        }
+    }
+
+    /// The nodes that the exact rules take at an instant, of those that are open.
+    fn choose(&self, at: Tick, work: &mut Work) -> Option<Picks> {
+        let mut nodes: Vec<(Tick, usize)> =
+            self.open.iter().map(|Reverse((_, node, from))| (*from, *node)).collect();
+        let span = Span::of(self.world.now(), instant(at), self.ask.limit);
+        let some = self.count.saturating_mul(2).saturating_add(SPARE);
+        let mut all = true;
+        if self.ask.takes_first() && nodes.len() > some {
+            nodes.select_nth_unstable_by_key(some, |n| preference(at, *n));
+            let mut few = nodes[..some].to_vec();
+            few.sort_unstable_by_key(|n| preference(at, *n));
+            let order: Vec<usize> = few.into_iter().map(|n| n.1).collect();
+            if let Some(picks) = place(self.world, self.ask, span, &order, work) {
+                return Some(picks);
+            }
+            all = !self.plain;
+        }
+        if !all {
+            return None;
+        }
+        nodes.sort_unstable_by_key(|n| preference(at, *n));
+        let order: Vec<usize> = nodes.into_iter().map(|n| n.1).collect();
+        place(self.world, self.ask, span, &order, work)
+    }
+}
+
+/// The order in which a promise takes nodes, given as (open since, node): those that are freed last
+/// first, so that what is free now stays free for others. Where the start is not known, those that
+/// something without an end is on come last: what can be had is kept.
+fn preference(at: Tick, node: (Tick, usize)) -> (bool, Reverse<Tick>, usize) {
+    if at == NEVER {
+        (node.0 == NEVER, Reverse(0), node.1)
+    } else {
+        (false, Reverse(node.0), node.1)
+    }
+}
+
+/// The earliest start of several components at once.
+fn together(
     world: &mut World,
     parts: &[Vec<&Ask>],
-    now: Timestamp,
-    at: Timestamp,
-    order: &[usize],
-    ignore_promises: bool,
+    from: Timestamp,
     work: &mut Work,
-) -> bool {
-    match reserve_at(world, parts, now, at, order, ignore_promises, work) {
-        Some(places) => {
-            undo(world, &places);
-            true
+) -> Option<(Timestamp, Places)> {
+    let mut at = from;
+    loop {
+        // None of them starts before it could start by itself.
+        let mut lower = at;
+        for asks in parts {
+            let alone = asks.iter().filter_map(|ask| first(world, ask, lower, None, work));
+            lower = alone.map(|found| found.0).min()?;
         }
-        None => false,
+        if lower == at {
+            work.slots += 1;
+            if let Some(places) = reserve_at(world, parts, at, work) {
+                return Some((at, places));
+            }
+            lower = world.next_change(at)?;
+        }
+        at = lower;
     }
 }
 
@@ -72,22 +256,22 @@ fn fits_at(
 fn reserve_at(
     world: &mut World,
     parts: &[Vec<&Ask>],
-    now: Timestamp,
     at: Timestamp,
-    order: &[usize],
-    ignore_promises: bool,
     work: &mut Work,
 ) -> Option<Places> {
     let mut places: Places = Vec::with_capacity(parts.len());
     for asks in parts {
-        let found = asks.iter().find_map(|ask| {
-            let mut span = Span::of(now, at, ask.limit);
-            span.ignore_promises = ignore_promises;
-            if !world.licences_fit(ask, span) {
-                return None;
+        let mut found = None;
+        for ask in asks {
+            let span = Span::of(world.now(), at, ask.limit);
+            let order = open_nodes(world, ask, span);
+            if world.licences_fit(ask, span)
+                && let Some(picks) = place(world, ask, span, &order, work)
+            {
+                found = Some((*ask, picks, span));
+                break;
             }
-            place(world, ask, span, order, work).map(|picks| (*ask, picks, span))
-        });
+        }
         let Some((ask, picks, span)) = found else {
             undo(world, &places);
             return None;
@@ -96,6 +280,17 @@ fn reserve_at(
         places.push((ask.clone(), picks));
     }
     Some(places)
+}
+
+/// The nodes that have the least that an ask needs over a span, in the order of promises.
+fn open_nodes(world: &mut World, ask: &Ask, span: Span) -> Vec<usize> {
+    let level = world.level_of(ask);
+    let at = tick(span.from);
+    let open = world.level(level).map(|l| l.holes.open_at(at, span.end()));
+    let mut nodes: Vec<(Tick, usize)> =
+        open.into_iter().flatten().map(|h| (h.from, h.node as usize)).collect();
+    nodes.sort_unstable_by_key(|n| preference(at, *n));
+    nodes.into_iter().map(|n| n.1).collect()
 }
 
 /// Takes the places off the world again; the last put on first.

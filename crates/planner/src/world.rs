@@ -2,10 +2,13 @@
 
 use crate::ask::{Ask, Floor};
 use crate::devices;
-use crate::free::{Holding, NodeView, Pool, Reserved, Span, effective_end};
+use crate::free::{Holding, NodeView, OVERDUE_MS, Pool, Reserved, Span};
 use crate::gang::Picks;
-use muster_model::{Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, Timestamp};
-use std::cmp::Reverse;
+use crate::levels::{Level, Levels};
+use crate::profile::{FOREVER, instant, tick};
+use muster_model::{
+    Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, TimeLimit, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -33,8 +36,14 @@ pub(crate) struct World {
     by_name: Vec<usize>,
     members: BTreeMap<String, Members>,
     pools: BTreeMap<String, Pool>,
-    ends: BTreeSet<(Timestamp, JobId)>,
-    reserved_ends: Vec<Timestamp>,
+    /// The ends to come of what runs, with the nodes that it is on.
+    ends: BTreeMap<(Timestamp, JobId), Vec<usize>>,
+    /// When which amounts are free where.
+    levels: Levels,
+    /// How many takings share their node with their own user only.
+    by_user: u32,
+    /// The instant that counts as the present.
+    now: Timestamp,
 }
 
 /// Which nodes of a bare world may be used.
@@ -65,8 +74,9 @@ impl Members {
 }
 
 impl World {
-    pub(crate) fn new(state: &State) -> Self {
+    pub(crate) fn new(state: &State, now: Timestamp) -> Self {
         let mut world = Self::of_nodes(state, state.nodes.values().map(Arc::clone));
+        world.now = now;
         for id in &state.index.active {
             if let Some(job) = state.jobs.get(id) {
                 world.hold(job);
@@ -124,11 +134,62 @@ impl World {
     }
 
     pub(crate) fn describe(&mut self, node: &Arc<muster_model::Node>) {
-        if let Some(at) = self.slots.get(&node.id) {
-            let at = *at;
-            self.views[at].describe(node);
-            self.refresh(at);
+        let Some(at) = self.slots.get(&node.id).copied() else { return };
+        self.levels.before(&self.views[at]);
+        self.views[at].describe(node, self.now);
+        self.refresh(at);
+        let members = &self.members;
+        self.levels.described(at, &self.views[at], |name| {
+            members.get(name).is_some_and(|m| m.contains(at))
+        });
+    }
+
+    /// Moves the present on: what is past its end is taken to be over soon after it.
+    pub(crate) fn set_now(&mut self, now: Timestamp) {
+        self.now = now;
+        let soon = Timestamp::from_millis(now.millis().saturating_add(OVERDUE_MS));
+        let overdue = self.ends.range(..(soon, JobId(0))).flat_map(|(_, nodes)| nodes);
+        let nodes: BTreeSet<usize> = overdue.copied().collect();
+        for at in nodes {
+            self.alter(at, |view| view.rebuild(now));
         }
+    }
+
+    /// Every change of what is on a node goes through here.
+    fn alter(&mut self, at: usize, change: impl FnOnce(&mut NodeView)) {
+        self.levels.before(&self.views[at]);
+        self.by_user -= self.views[at].by_user();
+        change(&mut self.views[at]);
+        self.by_user += self.views[at].by_user();
+        self.refresh(at);
+        self.levels.after(at, &self.views[at]);
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// True where some job shares its nodes with its own user only.
+    pub(crate) fn is_picky(&self) -> bool {
+        self.by_user > 0
+    }
+
+    /// The first instant after `at` at which anything changes on any node or with any licence.
+    pub(crate) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
+        let from = tick(at);
+        let nodes = self.views.iter().filter_map(|v| v.profile.changes(from, FOREVER).next()).min();
+        let licences = self.pools.values().flat_map(|pool| pool.changes(self.now));
+        nodes.map(instant).into_iter().chain(licences.filter(|t| *t > at)).min()
+    }
+
+    /// The level of an ask: when which node has the least that it needs.
+    pub(crate) fn level_of(&mut self, ask: &Ask) -> usize {
+        let members = self.members.get(&ask.partition.name);
+        self.levels.of(ask, &self.views, |at| members.is_some_and(|m| m.contains(at)))
+    }
+
+    pub(crate) fn level(&self, level: usize) -> Option<&Level> {
+        self.levels.get(level)
     }
 
     fn refresh(&mut self, at: usize) {
@@ -169,36 +230,33 @@ impl World {
         behind_promise: bool,
     ) {
         let kind = job.spec.request.exclusive;
+        let mut nodes = Vec::with_capacity(placement.nodes.len());
+        let now = self.now;
         for share in &placement.nodes {
-            if let Some(at) = self.slots.get(&share.node) {
+            if let Some(at) = self.slots.get(&share.node).copied() {
                 let holding = Holding::of(job.id, job.spec.owner.uid, kind, end, share);
                 let holding = Holding { behind_promise, ..holding };
-                let at = *at;
-                self.views[at].hold(holding);
-                self.refresh(at);
+                self.alter(at, |view| view.hold(holding, now));
+                nodes.push(at);
             }
         }
         for (name, count) in &placement.licences {
             self.pools.entry(name.clone()).or_default().holds.push((job.id, end, *count));
         }
-        self.ends.insert((end, job.id));
+        self.ends.insert((end, job.id), nodes);
     }
 
     /// Lets go of what a job had.
     pub(crate) fn release(&mut self, job: JobId, placement: &Placement, end: Timestamp) {
-        for share in &placement.nodes {
-            if let Some(at) = self.slots.get(&share.node) {
-                let at = *at;
-                self.views[at].release(job);
-                self.refresh(at);
-            }
+        let now = self.now;
+        for at in self.ends.remove(&(end, job)).unwrap_or_default() {
+            self.alter(at, |view| view.release(job, now));
         }
         for name in placement.licences.keys() {
             if let Some(pool) = self.pools.get_mut(name) {
                 pool.holds.retain(|h| h.0 != job);
             }
         }
-        self.ends.remove(&(end, job));
     }
 
     pub(crate) fn view(&self, node: usize) -> &NodeView {
@@ -230,24 +288,32 @@ impl World {
         ask.request.node_list.iter().map(|name| self.node_named(name)).collect()
     }
 
+    /// True where the licences that it asks for are free over the span.
     pub(crate) fn licences_fit(&self, ask: &Ask, span: Span) -> bool {
         ask.licences
             .iter()
             .all(|(name, count)| self.pools.get(name).map_or(0, |p| p.free(span)) >= *count)
     }
 
-    /// The instants after `now` at which something is freed, ascending, each once.
-    ///
-    /// The last is [`Timestamp::NEVER`]: when everything is over.
-    pub(crate) fn release_times(&self, now: Timestamp) -> Vec<Timestamp> {
-        let mut times: Vec<Timestamp> =
-            self.ends.iter().map(|(end, _)| effective_end(*end, now)).collect();
-        times.extend(&self.reserved_ends);
-        times.retain(|t| *t > now);
-        times.push(Timestamp::NEVER);
-        times.sort_unstable();
-        times.dedup();
-        times
+    /// The first instant from `from` on at which the licences are free for as long as `limit` says.
+    pub(crate) fn licences_earliest(
+        &self,
+        ask: &Ask,
+        from: Timestamp,
+        limit: TimeLimit,
+    ) -> Option<Timestamp> {
+        let mut at = from;
+        loop {
+            let mut next = at;
+            for (name, count) in &ask.licences {
+                let pool = self.pools.get(name)?;
+                next = next.max(pool.earliest(Span::of(self.now, next, limit), limit, *count)?);
+            }
+            if next == at {
+                return Some(at);
+            }
+            at = next;
+        }
     }
 
     /// Nodes in the order in which they are tried: light ones first, then the fullest (or the
@@ -267,22 +333,6 @@ impl World {
         }
     }
 
-    /// Nodes in the order in which a promise takes them: those that are freed last first, so that
-    /// what is free now stays free for others. Where the start is not known, those that something
-    /// without an end is on come last: what can be had is kept.
-    pub(crate) fn order_later(&self, by: Timestamp, now: Timestamp) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.views.len()).collect();
-        if by == Timestamp::NEVER {
-            let endless = |at: &usize| {
-                self.views[*at].holdings.iter().filter(|h| h.end == Timestamp::NEVER).count()
-            };
-            order.sort_by_cached_key(|at| (endless(at), *at));
-        } else {
-            order.sort_by_cached_key(|at| (Reverse(self.views[*at].frees_last(by, now)), *at));
-        }
-        order
-    }
-
     /// Puts a promise on the nodes and licences.
     pub(crate) fn reserve(&mut self, ask: &Ask, picks: &Picks, span: Span) {
         for pick in picks {
@@ -292,7 +342,7 @@ impl World {
             // Devices that are busy now before those that others could use until then.
             let busy_now = !view.free_devices;
             let chosen = devices::choose(ask, view, &avail, busy_now, &need).unwrap_or_default();
-            self.views[pick.node].reserved.push(Reserved {
+            let reserved = Reserved {
                 uid: ask.uid,
                 kind: ask.kind(),
                 from: span.from,
@@ -302,26 +352,26 @@ impl World {
                 devices: chosen.touched(),
                 parts: chosen.parts,
                 gres: ask.request.gres.clone(),
-            });
+            };
+            self.alter(pick.node, |view| view.reserve(reserved));
         }
         for (name, count) in &ask.licences {
             let pool = self.pools.entry(name.clone()).or_default();
             pool.reserved.push((span.from, span.to, *count));
         }
-        self.reserved_ends.push(span.to);
     }
 
     /// Takes back the last promise put on with these picks.
     pub(crate) fn unreserve(&mut self, ask: &Ask, picks: &Picks) {
+        let now = self.now;
         for pick in picks {
-            self.views[pick.node].reserved.pop();
+            self.alter(pick.node, |view| view.unreserve(now));
         }
         for name in ask.licences.keys() {
             if let Some(pool) = self.pools.get_mut(name) {
                 pool.reserved.pop();
             }
         }
-        self.reserved_ends.pop();
     }
 
     /// The exact resources of picks that fit now.

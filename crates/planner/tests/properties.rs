@@ -131,15 +131,15 @@ proptest! {
         let mut kept = Planner::new(&lab.state);
         let mut budget = Budget::steps(steps);
         for _ in 0..200 {
-            let plan = kept.plan(&lab.state, lab.now, budget);
+            let plan = kept.plan(&lab.state, lab.now, budget.clone());
             let found = muster_plan_check::check(&lab.state, &plan);
             prop_assert!(found.is_empty(), "{:#?}", found);
             lab.carry_out(&plan);
-            budget.resume_after = plan.resume_after;
-            if plan.resume_after.is_none() {
+            budget.resume.clone_from(&plan.resume);
+            if plan.resume.is_none() {
                 break;
             }
         }
-        prop_assert!(budget.resume_after.is_none(), "the end of the queue was never reached");
+        prop_assert!(budget.resume.is_none(), "the end of the queue was never reached");
     }
 }

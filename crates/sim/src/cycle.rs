@@ -15,7 +15,7 @@ const BYTES_MAX: u64 = 4 << 30;
 /// A planning round: what it was made from, and what it said.
 ///
 /// The instant and the budget are the plan's own ([`Plan::now`], [`Plan::steps_max`],
-/// [`Plan::resumed_after`]).
+/// [`Plan::resumed`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {
     /// Always [`FORMAT`].
@@ -118,7 +118,7 @@ impl Cycle {
 
     /// The budget that the round had.
     fn budget(&self) -> Budget {
-        Budget { steps: self.plan.steps_max, resume_after: self.plan.resumed_after }
+        Budget { steps: self.plan.steps_max, resume: self.plan.resumed.clone() }
     }
 
     /// Plans the round again with a planner of its own.

@@ -192,6 +192,15 @@ fn policy(state: &State, words: &[String]) -> EventKind {
         match (key, value) {
             ("backfill", "none") => policy.backfill = BackfillMode::None,
             ("backfill", "easy") => policy.backfill = BackfillMode::Easy,
+            ("backfill", "conservative") => policy.backfill = BackfillMode::Conservative,
+            ("backfill", "mixed") => policy.backfill = BackfillMode::Mixed,
+            ("depth", n) => policy.backfill_depth.total = number(n),
+            ("depth-partition", n) => policy.backfill_depth.per_partition = Some(number(n)),
+            ("depth-user", n) => policy.backfill_depth.per_user = Some(number(n)),
+            ("depth-account", n) => policy.backfill_depth.per_account = Some(number(n)),
+            ("window", n) => {
+                policy.backfill_depth.window = Some(Seconds::minutes(number(n)));
+            }
             ("nodes", "pack") => policy.nodes = NodeChoice::Pack,
             ("nodes", "spread") => policy.nodes = NodeChoice::Spread,
             ("kill-invalid-dependency", _) => policy.kill_invalid_dependency = value == "yes",

@@ -110,7 +110,7 @@ pub(crate) fn over(view: &NodeView, span: Span) -> Vec<Part> {
         return Vec::new();
     }
     let mut least = at(view, span, span.from);
-    for reserved in view.promised(span) {
+    for reserved in view.promised() {
         if reserved.from > span.from && span.meets(reserved.from, reserved.to) {
             let then = at(view, span, reserved.from);
             for (part, other) in least.iter_mut().zip(&then) {
@@ -127,7 +127,7 @@ fn at(view: &NodeView, span: Span, instant: Timestamp) -> Vec<Part> {
     for held in view.holdings.iter().filter(|h| !point.sees_gone(h)) {
         take_all(&mut left, held.devices, &held.parts, held.uid);
     }
-    for reserved in view.promised(span) {
+    for reserved in view.promised() {
         if reserved.from <= instant && (instant < reserved.to || reserved.to == Timestamp::NEVER) {
             take_all(&mut left, reserved.devices, &reserved.parts, reserved.uid);
         }

@@ -1,0 +1,160 @@
+//! Stretches of free time of many nodes, in order of their beginnings.
+//!
+//! The list is cut into blocks that know their longest stretch and their latest end, so a search
+//! passes over most of it by looking at two numbers a block.
+
+use crate::profile::{FOREVER, NEVER, Tick};
+
+/// A block is cut in two beyond so many stretches.
+const BLOCK_MAX: usize = 96;
+
+/// A node can give enough from `from` to `to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Hole {
+    pub(crate) from: Tick,
+    pub(crate) node: u32,
+    pub(crate) to: Tick,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Block {
+    holes: Vec<Hole>,
+    longest: Tick,
+    latest: Tick,
+}
+
+/// All stretches of one level.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holes {
+    blocks: Vec<Block>,
+}
+
+/// How long something that starts in the hole may take: [`FOREVER`] where there is no end.
+fn length(hole: &Hole) -> Tick {
+    if hole.to == FOREVER { FOREVER } else { hole.to.saturating_sub(hole.from) }
+}
+
+impl Block {
+    fn of(holes: Vec<Hole>) -> Self {
+        let mut block = Self { holes, longest: 0, latest: Tick::MIN };
+        block.measure();
+        block
+    }
+
+    fn measure(&mut self) {
+        self.longest = self.holes.iter().map(length).max().unwrap_or(0);
+        self.latest = self.holes.iter().map(|h| h.to).max().unwrap_or(Tick::MIN);
+    }
+
+    fn first(&self) -> Tick {
+        self.holes.first().map_or(Tick::MAX, |h| h.from)
+    }
+}
+
+/// The latest start of something of this length in the hole; `None` where it is too long.
+/// A length of [`FOREVER`] is without an end.
+pub(crate) fn last_start(from: Tick, to: Tick, length: Tick) -> Option<Tick> {
+    if to == FOREVER {
+        return Some(NEVER);
+    }
+    let last = to.checked_sub(length).filter(|_| length != FOREVER)?;
+    (last >= from).then_some(last)
+}
+
+impl Holes {
+    pub(crate) fn of(mut holes: Vec<Hole>) -> Self {
+        holes.sort_unstable();
+        Self { blocks: holes.chunks(BLOCK_MAX / 2).map(|c| Block::of(c.to_vec())).collect() }
+    }
+
+    /// The block that the hole is in or belongs to.
+    fn block_of(&self, hole: &Hole) -> usize {
+        let after = self.blocks.partition_point(|b| b.holes.first().is_none_or(|h| h <= hole));
+        after.saturating_sub(1)
+    }
+
+    pub(crate) fn insert(&mut self, hole: Hole) {
+        if self.blocks.is_empty() {
+            self.blocks.push(Block::of(vec![hole]));
+            return;
+        }
+        let at = self.block_of(&hole);
+        let block = &mut self.blocks[at];
+        let place = block.holes.partition_point(|h| *h < hole);
+        block.holes.insert(place, hole);
+        block.longest = block.longest.max(length(&hole));
+        block.latest = block.latest.max(hole.to);
+        if block.holes.len() > BLOCK_MAX {
+            let rest = block.holes.split_off(BLOCK_MAX / 2);
+            block.measure();
+            self.blocks.insert(at + 1, Block::of(rest));
+        }
+    }
+
+    pub(crate) fn remove(&mut self, hole: Hole) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let at = self.block_of(&hole);
+        let block = &mut self.blocks[at];
+        if let Ok(place) = block.holes.binary_search(&hole) {
+            block.holes.remove(place);
+            if block.longest == length(&hole) || block.latest == hole.to {
+                block.measure();
+            }
+            if block.holes.is_empty() {
+                self.blocks.remove(at);
+            }
+        }
+    }
+
+    /// The holes that are open at an instant and do not end before `end`, the last opened first.
+    pub(crate) fn open_at(&self, at: Tick, end: Tick) -> impl Iterator<Item = &Hole> {
+        let upto = self.blocks.partition_point(|b| b.first() <= at);
+        self.blocks[..upto]
+            .iter()
+            .rev()
+            .filter(move |b| b.latest >= end)
+            .flat_map(|b| b.holes.iter().rev())
+            .filter(move |h| h.from <= at && h.to >= end)
+    }
+
+    /// The holes that open after an instant and are long enough, in order.
+    pub(crate) fn after(&self, at: Tick, length_min: Tick) -> impl Iterator<Item = &Hole> {
+        let from = self.blocks.partition_point(|b| b.first() <= at).saturating_sub(1);
+        self.blocks[from..]
+            .iter()
+            .filter(move |b| b.longest >= length_min)
+            .flat_map(|b| b.holes.iter())
+            .filter(move |h| h.from > at && length(h) >= length_min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_holes_are_found_again_in_order() {
+        let hole = |n: u32| {
+            let from = i64::from(n * 7919 % 1000);
+            Hole { from, node: n, to: from + i64::from(n % 13) }
+        };
+        let mut holes = Holes::default();
+        let mut all: Vec<Hole> = (0..1000).map(hole).collect();
+        for one in &all {
+            holes.insert(*one);
+        }
+        for one in all.split_off(700) {
+            holes.remove(one);
+        }
+        all.sort_unstable();
+        let expect: Vec<Hole> =
+            all.iter().copied().filter(|h| h.from > 300 && h.to - h.from >= 9).collect();
+        assert_eq!(holes.after(300, 9).copied().collect::<Vec<_>>(), expect);
+        let mut open: Vec<Hole> =
+            all.iter().copied().filter(|h| h.from <= 500 && h.to >= 505).collect();
+        open.reverse();
+        assert_eq!(holes.open_at(500, 505).copied().collect::<Vec<_>>(), open);
+    }
+}

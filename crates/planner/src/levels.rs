@@ -1,0 +1,230 @@
+//! For each amount that jobs ask for: when which node has so much free.
+//!
+//! A level is a necessary condition: where a job fits, its level has a hole. What fits for good is
+//! decided by the exact rules, on the few nodes that the level names. Levels come into being as
+//! they are asked for and are kept up as nodes change.
+
+use crate::alternatives::Alternative;
+use crate::ask::{Ask, Floor};
+use crate::free::{DeviceMask, NodeView};
+use crate::holes::{Hole, Holes};
+use crate::profile::{FOREVER, Least, Profile, Tick};
+use muster_model::{Constraint, Exclusive};
+use std::collections::BTreeMap;
+
+/// Beyond so many levels, jobs share the coarsest of their partition.
+const LEVELS_MAX: usize = 64;
+
+/// What jobs of one level have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    partition: String,
+    constraint: Option<Constraint>,
+    model: Option<String>,
+    gpus: u32,
+    cpus: u32,
+    alone: bool,
+}
+
+/// One amount, and when which node of its partition has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Level {
+    key: Key,
+    alternatives: Vec<Alternative>,
+    /// By node: whether it is of the level at all, and which of its GPUs count.
+    members: Vec<Option<DeviceMask>>,
+    pub(crate) holes: Holes,
+}
+
+/// All levels of a world.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Levels {
+    by_key: BTreeMap<Key, usize>,
+    all: Vec<Level>,
+    /// What was told about a node before it changed.
+    before: Profile,
+    before_usable: bool,
+}
+
+impl Key {
+    fn of(ask: &Ask) -> Self {
+        let floor = ask.least_floor();
+        let alone = ask.kind() == Exclusive::Node;
+        // CPUs in powers of two, and only where no GPU is asked for: few levels tell enough.
+        let cpus = if floor.gpus > 0 || alone { 1 } else { 1 << floor.cpus.max(1).ilog2() };
+        Self {
+            partition: ask.partition.name.clone(),
+            constraint: ask.request.constraint.clone(),
+            model: ask.only_model().map(str::to_owned),
+            gpus: floor.gpus,
+            cpus,
+            alone,
+        }
+    }
+
+    fn coarsest(ask: &Ask) -> Self {
+        Self {
+            partition: ask.partition.name.clone(),
+            constraint: None,
+            model: None,
+            gpus: 0,
+            cpus: 1,
+            alone: false,
+        }
+    }
+
+    fn least(&self, mask: DeviceMask) -> Least {
+        let floor = Floor { cpus: self.cpus, gpus: self.gpus, memory: 0 };
+        Least { floor, mask, alone: self.alone }
+    }
+}
+
+impl Level {
+    /// True where every node that could take its part of the ask has a hole here.
+    fn serves(&self, ask: &Ask) -> bool {
+        let (key, floor) = (&self.key, ask.least_floor());
+        let alone = ask.kind() == Exclusive::Node;
+        key.partition == ask.partition.name
+            && (key.constraint.is_none() || key.constraint == ask.request.constraint)
+            && (key.model.is_none() || key.model.as_deref() == ask.only_model())
+            && key.gpus <= floor.gpus
+            && key.cpus <= floor.cpus.max(1)
+            && (alone || !key.alone)
+    }
+
+    fn membership(&self, view: &NodeView, is_member: bool) -> Option<DeviceMask> {
+        let admitted = is_member
+            && (self.key.constraint.is_none()
+                || self.alternatives.iter().any(|a| a.admits(&view.node.features)));
+        let mask = match &self.key.model {
+            None => DeviceMask::MAX,
+            Some(model) => view.models.iter().find(|m| m.0 == *model).map_or(0, |m| m.1),
+        };
+        admitted.then_some(mask)
+    }
+
+    fn holes_of(&self, node: usize, usable: bool, profile: &Profile) -> Vec<Hole> {
+        let mut holes = Vec::new();
+        if let Some(mask) = self.members.get(node).copied().flatten().filter(|_| usable) {
+            profile.holes(&self.key.least(mask), Tick::MIN, FOREVER, |from, to| {
+                holes.push(Hole { from, node: node as u32, to });
+            });
+        }
+        holes
+    }
+
+    /// Which GPUs of a node count; none where the node is not of the level.
+    pub(crate) fn mask(&self, node: usize) -> DeviceMask {
+        self.members.get(node).copied().flatten().unwrap_or(0)
+    }
+
+    fn replace(&mut self, old: &[Hole], new: &[Hole]) {
+        for hole in old.iter().filter(|h| !new.contains(h)) {
+            self.holes.remove(*hole);
+        }
+        for hole in new.iter().filter(|h| !old.contains(h)) {
+            self.holes.insert(*hole);
+        }
+    }
+}
+
+impl Levels {
+    /// The level of an ask, made where it is not there yet.
+    pub(crate) fn of(
+        &mut self,
+        ask: &Ask,
+        views: &[NodeView],
+        is_member: impl Fn(usize) -> bool,
+    ) -> usize {
+        if let Some(at) = ask.level.get()
+            && self.all.get(*at).is_some_and(|level| level.serves(ask))
+        {
+            return *at;
+        }
+        let at = self.find_or_make(ask, views, is_member);
+        // Another world may have set it: then it is looked up each time.
+        let _ = ask.level.set(at);
+        at
+    }
+
+    fn find_or_make(
+        &mut self,
+        ask: &Ask,
+        views: &[NodeView],
+        is_member: impl Fn(usize) -> bool,
+    ) -> usize {
+        let key = Key::of(ask);
+        if let Some(at) = self.by_key.get(&key) {
+            return *at;
+        }
+        let exact = self.all.len() < LEVELS_MAX;
+        let made = if exact { key } else { Key::coarsest(ask) };
+        if let Some(at) = self.by_key.get(&made) {
+            return *at;
+        }
+        let alternatives =
+            if made.constraint.is_some() { ask.alternatives.clone() } else { Vec::new() };
+        let members = vec![None; views.len()];
+        let mut level = Level { key: made.clone(), alternatives, members, holes: Holes::default() };
+        let mut holes = Vec::new();
+        for (node, view) in views.iter().enumerate() {
+            level.members[node] = level.membership(view, is_member(node));
+            holes.extend(level.holes_of(node, view.usable, &view.profile));
+        }
+        level.holes = Holes::of(holes);
+        self.by_key.insert(made, self.all.len());
+        self.all.push(level);
+        self.all.len() - 1
+    }
+
+    pub(crate) fn get(&self, level: usize) -> Option<&Level> {
+        self.all.get(level)
+    }
+
+    /// Notes a node as it is before it changes.
+    pub(crate) fn before(&mut self, view: &NodeView) {
+        if !self.all.is_empty() {
+            self.before.clone_from(&view.profile);
+            self.before_usable = view.usable;
+        }
+    }
+
+    /// Takes up a node whose takings changed.
+    pub(crate) fn after(&mut self, node: usize, view: &NodeView) {
+        let Some((most, least)) = self.before.difference(&view.profile) else { return };
+        let before = std::mem::take(&mut self.before);
+        for level in &mut self.all {
+            let Some(mask) = level.members.get(node).copied().flatten() else { continue };
+            let wanted = level.key.least(mask);
+            // What nowhere gives enough, or everywhere, changes no hole.
+            if !most.gives(&wanted) || least.gives(&wanted) {
+                continue;
+            }
+            let old = level.holes_of(node, self.before_usable, &before);
+            let new = level.holes_of(node, view.usable, &view.profile);
+            level.replace(&old, &new);
+        }
+        self.before = before;
+    }
+
+    /// Takes up a node that was described anew.
+    pub(crate) fn described(
+        &mut self,
+        node: usize,
+        view: &NodeView,
+        partitions: impl Fn(&str) -> bool,
+    ) {
+        let before = std::mem::take(&mut self.before);
+        for level in &mut self.all {
+            let old = level.holes_of(node, self.before_usable, &before);
+            let is_member = partitions(&level.key.partition);
+            let membership = level.membership(view, is_member);
+            if let Some(member) = level.members.get_mut(node) {
+                *member = membership;
+            }
+            let new = level.holes_of(node, view.usable, &view.profile);
+            level.replace(&old, &new);
+        }
+        self.before = before;
+    }
+}

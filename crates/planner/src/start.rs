@@ -1,0 +1,178 @@
+//! Starting jobs now: which nodes, which limit, all components or none.
+
+use crate::ask::Ask;
+use crate::free::Span;
+use crate::gang::{Cursor, Picks, place_with_cursor};
+use crate::profile::tick;
+use crate::round::{Promised, Round, Started, Walk};
+use muster_model::{BackfillMode, Job, NodeChoice, Placement, Seconds, TimeLimit, Timestamp};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Up to so many nodes that could do are looked at one by one; of more the first in order.
+const FEW_NODES: usize = 256;
+
+/// An ask of a walk: shape, component, partition.
+type AskAt = (usize, usize, usize);
+
+impl Round<'_> {
+    /// Starts all jobs of a group or none.
+    pub(crate) fn start(
+        &mut self,
+        walk: &mut Walk,
+        at: usize,
+        asks: &[Vec<Ask>],
+        group: &[&Arc<Job>],
+    ) -> bool {
+        let forwards: Vec<usize> = (0..group.len()).collect();
+        let mut found = self.occupy_all(walk, at, asks, group, &forwards);
+        if found.is_none() && group.len() > 1 {
+            // Which component comes first can decide; these two orders are tried, not all.
+            let backwards: Vec<usize> = forwards.iter().rev().copied().collect();
+            found = self.occupy_all(walk, at, asks, group, &backwards);
+            walk.unsure |= found.is_none();
+        }
+        let Some(starts) = found else { return false };
+        for started in &starts {
+            self.settled.insert(started.job.id);
+            if let Some(task) = started.job.array {
+                *self.tasks_started.entry(task.array).or_default() += 1;
+            }
+        }
+        self.started.push(starts);
+        true
+    }
+
+    /// Finds places for all components, one after the other in this order, and puts them on the
+    /// world; nothing is left there where one finds none.
+    fn occupy_all(
+        &mut self,
+        walk: &mut Walk,
+        at: usize,
+        asks: &[Vec<Ask>],
+        group: &[&Arc<Job>],
+        order: &[usize],
+    ) -> Option<Vec<Started>> {
+        let mut starts: Vec<(usize, Started)> = Vec::with_capacity(group.len());
+        for part in order.iter().copied() {
+            let job = group[part];
+            let mut ways = asks[part].iter().enumerate();
+            let found = ways.find_map(|(nth, ask)| self.place_now(walk, (at, part, nth), ask));
+            let Some((placement, limit)) = found else {
+                for (_, started) in starts.drain(..).rev() {
+                    self.cache.world.release(started.job.id, &started.placement, started.end);
+                }
+                if group.len() > 1 {
+                    // What was tried for the first components is free again.
+                    walk.cursors.retain(|(shape, ..), _| *shape != at);
+                }
+                return None;
+            };
+            let end = self.now.plus_limit(limit);
+            let behind = !walk.promises.is_empty();
+            self.cache.world.occupy(job, &placement, end, behind);
+            let placement = Arc::new(placement);
+            starts.push((part, Started { job: Arc::clone(job), placement, end, limit }));
+        }
+        starts.sort_by_key(|(part, _)| *part);
+        Some(starts.into_iter().map(|(_, started)| started).collect())
+    }
+
+    /// Where a component fits now, and the limit it gets: its own, or less where that is allowed
+    /// and lets it end before a promise begins (case S-35).
+    fn place_now(
+        &mut self,
+        walk: &mut Walk,
+        at: AskAt,
+        ask: &Ask,
+    ) -> Option<(Placement, TimeLimit)> {
+        if self.state.policy.backfill == BackfillMode::None
+            && walk.depth.is_promised(&ask.partition.name)
+        {
+            return None;
+        }
+        let limit = limit_by_deadline(ask, self.now)?;
+        let span = Span::of(self.now, self.now, limit);
+        if let Some(picks) = self.picks_now(walk, Some(at), ask, span) {
+            return Some((self.cache.world.materialise(ask, &picks, span)?, limit));
+        }
+        for limit in shorter_limits(ask, limit, &walk.promises, self.now) {
+            let span = Span::of(self.now, self.now, limit);
+            if let Some(picks) = self.picks_now(walk, None, ask, span) {
+                return Some((self.cache.world.materialise(ask, &picks, span)?, limit));
+            }
+        }
+        None
+    }
+
+    /// Nodes for a component now. `at` names the ask where what does not do for it is remembered.
+    fn picks_now(
+        &mut self,
+        walk: &mut Walk,
+        at: Option<AskAt>,
+        ask: &Ask,
+        span: Span,
+    ) -> Option<Picks> {
+        let least = ask.node_bounds()?.0 as usize;
+        let level = self.cache.world.level_of(ask);
+        let holes = &self.cache.world.level(level)?.holes;
+        let spreads = self.state.policy.nodes == NodeChoice::Spread;
+        let most = if spreads { usize::MAX } else { FEW_NODES };
+        let open = holes.open_at(tick(span.from), span.end());
+        let mut nodes: Vec<usize> = open.map(|h| h.node as usize).take(most).collect();
+        self.work.slots += 1;
+        if nodes.len() < least {
+            return None;
+        }
+        let world = &self.cache.world;
+        let mut anew = Cursor::default();
+        if spreads {
+            nodes.sort_by_cached_key(|node| world.preference(*node, NodeChoice::Spread));
+        } else if nodes.len() < FEW_NODES {
+            nodes.sort_unstable_by_key(|node| self.rank[*node]);
+        } else {
+            let cursor = match at {
+                Some(at) => walk.cursors.entry(at).or_default(),
+                None => &mut anew,
+            };
+            return place_with_cursor(world, ask, span, &self.order, cursor, &mut self.work);
+        }
+        place_with_cursor(world, ask, span, &nodes, &mut anew, &mut self.work)
+    }
+}
+
+/// The limit of a job that starts now, cut to its deadline; `None` where that leaves too little.
+///
+/// A job without a limit but with a deadline gets the deadline as its end.
+fn limit_by_deadline(ask: &Ask, now: Timestamp) -> Option<TimeLimit> {
+    let Some(deadline) = ask.deadline else { return Some(ask.limit) };
+    let left = deadline.since(now);
+    match ask.limit {
+        TimeLimit::Of(limit) if limit <= left => Some(ask.limit),
+        TimeLimit::Of(limit) => {
+            let least = ask.time_min.map_or(limit, Seconds);
+            (least <= left).then_some(TimeLimit::Of(left))
+        }
+        TimeLimit::Unlimited => {
+            let least = ask.time_min.map_or(Seconds(1), Seconds);
+            (least <= left).then_some(TimeLimit::Of(left))
+        }
+    }
+}
+
+/// The limits below the asked one that end where a promise begins, the longest first.
+fn shorter_limits(
+    ask: &Ask,
+    limit: TimeLimit,
+    promises: &[Promised],
+    now: Timestamp,
+) -> Vec<TimeLimit> {
+    let Some(least) = ask.time_min else { return Vec::new() };
+    let gaps: BTreeSet<Seconds> = promises
+        .iter()
+        .filter(|p| p.start != Timestamp::NEVER)
+        .map(|p| p.start.since(now))
+        .filter(|gap| gap.0 >= least.max(1) && limit.seconds().is_none_or(|l| *gap < l))
+        .collect();
+    gaps.into_iter().rev().map(TimeLimit::Of).collect()
+}
