@@ -1,7 +1,7 @@
 //! The planner and the checker that the daemon runs with.
 
 use crate::round::{Breach, Checking, Planning};
-use muster_model::{JobId, Plan, Reason, State, Timestamp};
+use muster_model::{JobId, Plan, Reason, Resume, State, Timestamp};
 use muster_planner::{Budget, Explanation, Planner};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const ROUND_STEPS: u64 = 20_000_000;
 #[derive(Default)]
 pub struct StandardPlanner {
     planner: Option<Planner>,
-    resume_after: Option<JobId>,
+    resume: Option<Resume>,
 }
 
 /// Says why jobs wait: a planner of its own that follows the states it is asked about.
@@ -44,11 +44,11 @@ pub struct StandardChecker;
 
 impl Planning for StandardPlanner {
     fn plan(&mut self, state: &State, now: Timestamp) -> Plan {
-        let budget = Budget { steps: ROUND_STEPS, resume_after: self.resume_after };
+        let budget = Budget { steps: ROUND_STEPS, resume: self.resume.take() };
         // It sees by itself what differs between two states.
         let planner = self.planner.get_or_insert_with(|| Planner::new(state));
         let plan = planner.plan(state, now, budget);
-        self.resume_after = plan.resume_after;
+        self.resume.clone_from(&plan.resume);
         plan
     }
 }

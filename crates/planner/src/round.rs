@@ -380,7 +380,8 @@ impl Round<'_> {
             work: self.work,
             steps_max,
             resumed,
-            complete: walk.stopped_at.is_none() && !was_resumed,
+            // What a walk in pieces started may have given its first pieces more room.
+            complete: walk.stopped_at.is_none() && (!was_resumed || walked.is_empty()),
             resume: resume.map(|after| Resume { after, started: walked }),
         };
         Outcome { plan, promised: walk.depth.into_heads(), stopped_at: walk.stopped_at }
