@@ -342,7 +342,9 @@ impl NodeView {
         (self.picky, self.by_user) = (0, 0);
         let held = self.holdings.iter().map(|h| h.kind);
         let kinds: Vec<Exclusive> = held.chain(self.reserved.iter().map(|r| r.kind)).collect();
-        kinds.into_iter().for_each(|kind| self.note(kind));
+        for kind in kinds {
+            self.note(kind);
+        }
     }
 
     fn note(&mut self, kind: Exclusive) {
