@@ -1,8 +1,9 @@
 //! What values say together: names that are missing, twice there, or unknown.
 
-use crate::Config;
 use crate::error::Problem;
 use crate::read::{Text, nearest, span_of};
+use crate::{Config, PolicySection};
+use muster_model::BackfillMode;
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
@@ -37,7 +38,25 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
         let message = "max_array_size is at most 4000001, as in Slurm".to_owned();
         say("policy", 0, "max_array_size", message, None);
     }
+    backfill(&config.policy, &mut say);
     problems.sort_by_key(|p| (p.line, p.column));
+}
+
+/// Bounds that the mode of backfill does not know.
+fn backfill(policy: &PolicySection, say: &mut Say) {
+    let bounds = [
+        ("backfill_per_partition", policy.backfill_per_partition.is_some()),
+        ("backfill_per_user", policy.backfill_per_user.is_some()),
+        ("backfill_per_account", policy.backfill_per_account.is_some()),
+        ("backfill_window", policy.backfill_window.is_some()),
+    ];
+    for (key, is_set) in bounds {
+        if is_set && policy.backfill != BackfillMode::Mixed {
+            let message = format!("{key} says nothing without backfill = \"mixed\"");
+            let hint = Some("set backfill = \"mixed\" in [policy], or leave it out".to_owned());
+            say("policy", 0, key, message, hint);
+        }
+    }
 }
 
 type Say<'a> = dyn FnMut(&str, usize, &str, String, Option<String>) + 'a;
@@ -111,7 +130,7 @@ fn accounts(config: &Config, say: &mut Say) {
 
 #[cfg(test)]
 mod tests {
-    use crate::Config;
+    use crate::{Config, PolicySection};
 
     fn problems(text: &str) -> Vec<String> {
         let error = Config::parse(text, "m").unwrap_err();

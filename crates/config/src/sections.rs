@@ -2,7 +2,7 @@
 
 use crate::amount::{Duration, Limit, Practice, Size};
 use crate::key::section;
-use muster_model::{BackfillMode, NodeChoice, OrderMode, PartitionState, Policy};
+use muster_model::{BackfillDepth, BackfillMode, NodeChoice, OrderMode, PartitionState, Policy};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -81,9 +81,20 @@ section! {
     one "policy" PolicySection {
         /// The order of waiting jobs: `fifo`.
         order: OrderMode = OrderMode::Fifo, "word";
-        /// Whether later jobs may start before earlier ones: `none`, or `easy` (the first waiting
-        /// job is never delayed).
+        /// Whether later jobs may start before earlier ones: `none`, `easy` (the first waiting job
+        /// of a partition is never delayed), `conservative` (no waiting job is), or `mixed` (none
+        /// within the bounds below is).
         backfill: BackfillMode = BackfillMode::Easy, "word";
+        /// Under `conservative` and `mixed`, at most so many jobs are promised a start.
+        backfill_depth: u32 = 1000, "number";
+        /// Under `mixed`, at most so many jobs of a partition are promised a start.
+        backfill_per_partition: Option<u32> = None, "number";
+        /// Under `mixed`, at most so many jobs of a user are promised a start.
+        backfill_per_user: Option<u32> = None, "number";
+        /// Under `mixed`, at most so many jobs of an account are promised a start.
+        backfill_per_account: Option<u32> = None, "number";
+        /// Under `mixed`, no start later than this from now is promised.
+        backfill_window: Option<Duration> = None, "duration";
         /// Which of the fitting nodes is taken: `pack` (the fullest) or `spread` (the emptiest).
         nodes: NodeChoice = NodeChoice::Pack, "word";
         /// Time between the polite and the final signal (Slurm's `KillWait`).
@@ -241,6 +252,11 @@ impl From<&PolicySection> for Policy {
         let PolicySection {
             order,
             backfill,
+            backfill_depth,
+            backfill_per_partition,
+            backfill_per_user,
+            backfill_per_account,
+            backfill_window,
             nodes,
             kill_wait,
             min_job_age,
@@ -255,6 +271,13 @@ impl From<&PolicySection> for Policy {
         Self {
             order: *order,
             backfill: *backfill,
+            backfill_depth: BackfillDepth {
+                total: *backfill_depth,
+                per_partition: *backfill_per_partition,
+                per_user: *backfill_per_user,
+                per_account: *backfill_per_account,
+                window: (*backfill_window).map(Into::into),
+            },
             nodes: *nodes,
             kill_wait: (*kill_wait).into(),
             min_job_age: (*min_job_age).into(),
