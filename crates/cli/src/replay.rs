@@ -5,7 +5,7 @@ use std::fs::File;
 
 use muster_api::step::fold_hosts;
 use muster_client::Client;
-use muster_model::{Decision, JobId, Plan, Promise, Start, State};
+use muster_model::{Decision, JobId, Plan, Preempt, Promise, Start, State};
 use muster_sim::{Cycle, CycleError, Replayed};
 use serde_json::json;
 
@@ -132,12 +132,29 @@ fn lines_of(text: &mut String, state: &State, plan: &Plan) {
             Decision::Reject { job, reason } => {
                 let _ = writeln!(text, "  reject {}: {reason}", title(state, *job));
             }
+            Decision::Preempt(preempt) => preempt_lines(text, state, preempt),
+            Decision::Resume { job } => {
+                let _ = writeln!(text, "  resume {}", title(state, *job));
+            }
         }
     }
     for Promise { job, start, nodes } in &plan.promises {
         let names: Vec<String> = nodes.iter().map(|node| state.node_name(*node)).collect();
         let (title, at) = (title(state, *job), instant(*start));
         let _ = writeln!(text, "  promise {title} at {at} on {}", fold_hosts(&names));
+    }
+}
+
+fn preempt_lines(text: &mut String, state: &State, preempt: &Preempt) {
+    let until = instant(preempt.until);
+    for victim in &preempt.victims {
+        let mode = format!("{:?}", victim.mode).to_lowercase();
+        let title = title(state, victim.job);
+        let _ = writeln!(text, "  preempt {title}: {mode}, gone by {until}");
+    }
+    for start in &preempt.starts {
+        let line = start_line(state, start);
+        let _ = writeln!(text, "  held for it from {until}: {line}");
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
     names(&mut say, "licence", config.licence.iter().map(|l| l.name.as_str()));
     partitions(config, &mut say);
     accounts(config, &mut say);
+    crate::preemption::check(config, &mut say);
     for (i, node) in config.node.iter().enumerate() {
         if node.name.trim().is_empty() {
             say("node", i, "name", "a [[node]] needs a name".to_owned(), None);
@@ -59,7 +60,7 @@ fn backfill(policy: &PolicySection, say: &mut Say) {
     }
 }
 
-type Say<'a> = dyn FnMut(&str, usize, &str, String, Option<String>) + 'a;
+pub(crate) type Say<'a> = dyn FnMut(&str, usize, &str, String, Option<String>) + 'a;
 
 fn names<'a>(say: &mut Say, section: &str, all: impl Iterator<Item = &'a str>) {
     let mut seen = BTreeSet::new();

@@ -92,19 +92,18 @@ mod tests {
     #[test]
     fn changes_name_the_key_and_both_values() {
         let before = Config::default();
-        let text =
-            "[policy]\nkill_wait = \"5s\"\n[cluster]\nname = \"x\"\n[[qos]]\nname = \"high\"\n";
+        let text = "[policy]\nkill_wait = \"5s\"\n[cluster]\nname = \"x\"\n[[licence]]\nname = \"sim\"\ntotal = 2\n";
         let changes = before.changes_to(&Config::parse(text, "m").unwrap());
         let keys: Vec<(&str, bool)> = changes.iter().map(|c| (c.key.as_str(), c.restart)).collect();
         assert_eq!(
             keys,
             [
                 ("cluster.name", true),
-                ("policy.kill_wait", false),
-                ("qos.high.name", false),
-                ("qos.high.priority", false)
+                ("licence.sim.name", false),
+                ("licence.sim.total", false),
+                ("policy.kill_wait", false)
             ]
         );
-        assert_eq!((changes[1].before.as_str(), changes[1].after.as_str()), ("\"30s\"", "\"5s\""));
+        assert_eq!((changes[3].before.as_str(), changes[3].after.as_str()), ("\"30s\"", "\"5s\""));
     }
 }

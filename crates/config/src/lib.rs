@@ -13,6 +13,7 @@ mod diff;
 mod error;
 mod key;
 mod place;
+mod preemption;
 mod read;
 mod reference;
 mod sections;
@@ -23,6 +24,7 @@ pub use diff::{Change, Setting};
 pub use error::{ConfigError, Problem};
 pub use key::{Key, Section};
 pub use place::{Source, read_default};
+pub use preemption::{PreemptionSection, QuotaWords};
 pub use reference::reference_page;
 pub use sections::{
     AccountSection, Cluster, Config, Daemon, LicenceSection, Local, NodeSection, PartitionSection,

@@ -2,7 +2,10 @@
 
 use crate::amount::{Duration, Limit, Practice, Size};
 use crate::key::section;
-use muster_model::{BackfillDepth, BackfillMode, NodeChoice, OrderMode, PartitionState, Policy};
+use crate::preemption::{PreemptionSection, QuotaWords};
+use muster_model::{
+    BackfillDepth, BackfillMode, NodeChoice, OrderMode, PartitionState, Policy, PreemptMode,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,6 +22,8 @@ pub struct Config {
     pub local: Local,
     /// `[policy]`
     pub policy: PolicySection,
+    /// `[preemption]`
+    pub preemption: PreemptionSection,
     /// `[[partition]]`
     pub partition: Vec<PartitionSection>,
     /// `[[account]]`
@@ -153,6 +158,13 @@ section! {
         allow_accounts: BTreeSet<String> = BTreeSet::new(), "list of accounts";
         /// What a preempted job has between the polite and the final signal, in place of the policy's wait.
         grace: Option<Duration> = None, "duration";
+        /// How its jobs make room for others, in place of `[preemption]`: `off`, `cancel`,
+        /// `requeue`, `checkpoint`, `suspend`.
+        preempt_mode: Option<PreemptMode> = None, "word";
+        /// Its jobs are not preempted before they have run so long.
+        preempt_exempt: Option<Duration> = None, "duration";
+        /// So many jobs may have the same CPUs and take turns (Slurm's `OverSubscribe=FORCE:N`).
+        share: u32 = 0, "number";
     }
 }
 
@@ -167,6 +179,9 @@ section! {
         users: Option<BTreeSet<String>> = None, "list of user names";
         /// Users for whom it is the account of jobs that name none.
         default_for: BTreeSet<String> = BTreeSet::new(), "list of user names";
+        /// What it and the accounts below it can always have: `{ gpus = 8 }`. What they use
+        /// beyond is borrowed and may be reclaimed.
+        guarantee: Option<QuotaWords> = None, "table of cpus, gpus, memory";
     }
 }
 
@@ -177,6 +192,15 @@ section! {
         name: String = String::new(), "text, required";
         /// Added to the priority of its jobs.
         priority: u32 = 0, "number";
+        /// Its jobs may preempt those of these (Slurm's `Preempt`).
+        preempts: BTreeSet<String> = BTreeSet::new(), "list of qos names";
+        /// How its own jobs make room: `off`, `cancel`, `requeue`, `checkpoint`, `suspend`; it
+        /// comes before the partition's and `[preemption]`.
+        preempt_mode: Option<PreemptMode> = None, "word";
+        /// Time between the polite and the final signal of a preempted job (Slurm's `GraceTime`).
+        preempt_grace: Option<Duration> = None, "duration";
+        /// Its jobs are not preempted before they have run so long (Slurm's `PreemptExemptTime`).
+        preempt_exempt: Option<Duration> = None, "duration";
     }
 }
 
@@ -239,6 +263,7 @@ impl Config {
         Daemon::SECTION,
         Local::SECTION,
         PolicySection::SECTION,
+        PreemptionSection::SECTION,
         PartitionSection::SECTION,
         AccountSection::SECTION,
         QosSection::SECTION,
@@ -287,9 +312,8 @@ impl From<&PolicySection> for Policy {
             kill_invalid_dependency: *kill_invalid_dependency,
             requeue: *requeue,
             max_restarts: *max_restarts,
-            priority: muster_model::PriorityPolicy::default(),
-            devices: muster_model::DevicePolicy::default(),
             max_switch_wait: (*max_switch_wait).into(),
+            ..Self::default()
         }
     }
 }

@@ -35,6 +35,10 @@ pub(crate) fn apply(turn: &mut Turn, base: &State, plan: &Plan) -> Result<Outcom
             Decision::Reject { job, reason } => {
                 turn.apply(EventKind::JobRejected { job: *job, reason: reason.clone() })?;
             }
+            Decision::Preempt(preempt) => crate::preempt::apply(turn, preempt)?,
+            Decision::Resume { job } => {
+                turn.apply(EventKind::JobSuspend { job: *job, suspend: false })?;
+            }
         }
     }
     Ok(outcome)
@@ -101,7 +105,8 @@ fn hold(
 fn jobs_of(decision: &Decision) -> Vec<JobId> {
     match decision {
         Decision::Start(starts) => starts.iter().map(|s| s.job).collect(),
-        Decision::Reject { job, .. } => vec![*job],
+        Decision::Reject { job, .. } | Decision::Resume { job } => vec![*job],
+        Decision::Preempt(preempt) => preempt.starts.iter().map(|s| s.job).collect(),
     }
 }
 
@@ -117,6 +122,13 @@ fn still_holds(state: &State, base: &State, decision: &Decision) -> bool {
         Decision::Reject { job, .. } => {
             unchanged(state, base, *job).is_some_and(|job| job.is_pending())
         }
+        Decision::Preempt(preempt) => {
+            preempt.starts.iter().all(|start| start_holds(state, base, start))
+                && crate::preempt::still_holds(state, base, preempt)
+        }
+        Decision::Resume { job } => {
+            unchanged(state, base, *job).is_some_and(|job| job.yields_cpus())
+        }
     }
 }
 
@@ -130,7 +142,7 @@ fn start_holds(state: &State, base: &State, start: &Start) -> bool {
         && throttle_holds(state, job)
 }
 
-fn unchanged<'a>(state: &'a State, base: &State, job: JobId) -> Option<&'a Arc<Job>> {
+pub(crate) fn unchanged<'a>(state: &'a State, base: &State, job: JobId) -> Option<&'a Arc<Job>> {
     let now = state.jobs.get(&job)?;
     let then = base.jobs.get(&job)?;
     Arc::ptr_eq(now, then).then_some(now)

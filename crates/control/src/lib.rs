@@ -19,6 +19,7 @@ mod metrics;
 mod observe;
 pub mod orders;
 mod payload;
+mod preempt;
 mod round;
 mod settings;
 mod standard;

@@ -168,6 +168,9 @@ fn grace_of(state: &State, job: &Job) -> Seconds {
     }
     let checkpoint = job.spec.checkpoint.as_ref().map_or(Seconds(0), |c| c.grace);
     match stop.cause {
+        StopCause::Preempted(_) if job.eviction.is_some() => {
+            job.eviction.as_ref().map_or(usual, |e| e.until.since(e.stop_at))
+        }
         StopCause::Preempted(_) => partition_grace(state, job).unwrap_or(usual).max(checkpoint),
         StopCause::Requeue { .. } => usual.max(checkpoint),
         StopCause::Cancelled(_) | StopCause::Deadline | StopCause::HetPeer => usual,

@@ -2,7 +2,7 @@
 
 use muster_config::{Config, ConfigError, Problem};
 use muster_control::command::{NodeOverlay, Site};
-use muster_model::{Account, Licence, Partition, Qos};
+use muster_model::{Account, Licence, Partition, Policy, Qos};
 use muster_slurm_syntax::hostlist;
 use std::collections::BTreeSet;
 
@@ -36,14 +36,20 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
         qos: config
             .qos
             .iter()
-            .map(|q| Qos { name: q.name.clone(), priority: q.priority, ..Qos::default() })
+            .map(|q| Qos {
+                name: q.name.clone(),
+                priority: q.priority,
+                preempts: q.preempts.clone(),
+                preempt: q.preempt_rules(),
+                ..Qos::default()
+            })
             .collect(),
         licences: config
             .licence
             .iter()
             .map(|l| Licence { name: l.name.clone(), total: l.total })
             .collect(),
-        policy: (&config.policy).into(),
+        policy: Policy { preemption: (&config.preemption).into(), ..Policy::from(&config.policy) },
         ..Site::default()
     };
     for section in &config.node {
@@ -87,6 +93,8 @@ fn partition(
         priority: section.priority,
         allow_accounts: section.allow_accounts.clone(),
         grace: section.grace.map(Into::into),
+        preempt: section.preempt_rules(),
+        share: section.share,
         ..Partition::default()
     }
 }
@@ -97,6 +105,7 @@ fn account(section: &muster_config::AccountSection) -> Account {
         parent: section.parent.clone(),
         users: section.users.clone(),
         default_for: section.default_for.clone(),
+        quota: section.quota(),
         ..Account::default()
     }
 }

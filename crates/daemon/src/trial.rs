@@ -36,7 +36,7 @@ fn tried(app: &App, specs: Vec<JobSpec>) -> Result<Trial, Refusal> {
     let plan = StandardPlanner::default().plan(&state, now);
     let starts = plan.decisions.iter().find_map(|decision| match decision {
         Decision::Start(starts) => starts.iter().find(|s| s.job == first),
-        Decision::Reject { .. } => None,
+        _ => None,
     });
     let promised = plan.promises.iter().find(|promise| promise.job == first);
     let (start, nodes): (Option<Timestamp>, Vec<NodeId>) = match (starts, promised) {

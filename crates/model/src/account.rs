@@ -1,6 +1,6 @@
 //! Who may use what: accounts and licences.
 
-use crate::{AssociationLimits, Member, Shares, is_default};
+use crate::{AssociationLimits, Member, Quota, Shares, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +28,9 @@ pub struct Account {
     /// Shares and limits of its users, by name; who is not named has one share and no limits.
     #[serde(skip_serializing_if = "is_default")]
     pub members: BTreeMap<String, Member>,
+    /// What it can always have.
+    #[serde(skip_serializing_if = "is_default")]
+    pub quota: Quota,
 }
 
 /// A licence: a number of things that jobs share over the whole cluster.

@@ -1,9 +1,9 @@
 //! Events: the only things that change the state.
 
 use crate::{
-    Account, Availability, Drain, ExitReport, ForeignUse, Hold, JobId, JobSpec, Licence, Node,
-    NodeId, Partition, Placement, Policy, Qos, Reason, SignalScope, StepRecord, StopCause,
-    TimeLimit, Timestamp, Topology, is_default,
+    Account, Availability, Claim, Drain, ExitReport, ForeignUse, Hold, JobId, JobSpec, Licence,
+    Node, NodeId, Partition, Placement, Policy, Qos, Reason, SignalScope, StepRecord, StopCause,
+    TimeLimit, Timestamp, Topology, Victim, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -227,6 +227,28 @@ pub enum EventKind {
         /// Why.
         reason: Reason,
     },
+    /// Room is made for a waiting job; it is held until the job starts.
+    JobClaimed {
+        /// Which.
+        job: JobId,
+        /// The room.
+        claim: Arc<Claim>,
+    },
+    /// A running job makes room for another.
+    JobPreempted {
+        /// The job that makes it, and how.
+        #[serde(flatten)]
+        victim: Victim,
+        /// For whom.
+        by: JobId,
+    },
+    /// A checkpoint of a running job is complete: what it did before is not lost any more.
+    JobCheckpointed {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+    },
     /// Ended jobs leave the live list. Their history stays in its own tables.
     JobsForgotten {
         /// Which.
@@ -271,7 +293,10 @@ impl EventKind {
             | Self::StepObserved { job, .. }
             | Self::JobExited { job, .. }
             | Self::JobPlaced { job, .. }
-            | Self::JobRejected { job, .. } => Some(*job),
+            | Self::JobRejected { job, .. }
+            | Self::JobClaimed { job, .. }
+            | Self::JobCheckpointed { job, .. } => Some(*job),
+            Self::JobPreempted { victim, .. } => Some(victim.job),
             _ => None,
         }
     }

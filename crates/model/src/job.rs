@@ -1,8 +1,8 @@
 //! A job's record: what was asked, what has become of it.
 
 use crate::{
-    ExitReport, ExitStatus, Gate, JobId, JobSpec, Placement, Reason, StepRecord, TimeLimit,
-    Timestamp, Tres, Usage, is_default,
+    Claim, Eviction, ExitReport, ExitStatus, Gate, JobId, JobSpec, Placement, PreemptMode, Reason,
+    Seconds, StepRecord, TimeLimit, Timestamp, Tres, Usage, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -63,6 +63,24 @@ pub struct Job {
     /// Should stand still (`scontrol suspend`).
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: bool,
+    /// Room held for it while it waits.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub claim: Option<Arc<Claim>>,
+    /// It makes room for another, or stands still for one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub eviction: Option<Arc<Eviction>>,
+    /// When it last began to run again after it stood still.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resumed: Option<Timestamp>,
+    /// How long this attempt stood still for others; that time does not count to its limit.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paused: Seconds,
+    /// When this attempt's last complete checkpoint was written.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub checkpointed: Option<Timestamp>,
+    /// How often it was preempted.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub preemptions: u32,
     /// When its last attempt ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ended: Option<Timestamp>,
@@ -229,7 +247,28 @@ impl Job {
         if !self.state.holds_resources() {
             return None;
         }
-        self.started.or(self.placed).map(|begin| begin.plus_limit(self.time_limit))
+        let end = self.started.or(self.placed)?.plus_limit(self.time_limit).plus(self.paused);
+        let Some(eviction) = &self.eviction else { return Some(end) };
+        Some(match eviction.mode {
+            // It goes on where it stood once the other is gone.
+            PreemptMode::Suspend => eviction.until.plus(end.since(eviction.at)),
+            _ => end.min(eviction.until),
+        })
+    }
+
+    /// True where it stands still for others: its CPUs may be theirs until it goes on.
+    pub fn yields_cpus(&self) -> bool {
+        let still = match self.state {
+            JobState::Suspended => self.suspend,
+            JobState::Completing => true,
+            _ => false,
+        };
+        still && self.makes_way_by(PreemptMode::Suspend)
+    }
+
+    /// True where it makes room in this way.
+    pub fn makes_way_by(&self, mode: PreemptMode) -> bool {
+        self.eviction.as_ref().is_some_and(|e| e.mode == mode)
     }
 
     /// The number users see: `12`, `12_3`, `12+1`.
@@ -251,5 +290,8 @@ impl Job {
         self.steps.clone_from(&report.steps);
         self.signals.clear();
         self.suspend = false;
+        self.eviction = None;
+        self.resumed = None;
+        self.paused = Seconds(0);
     }
 }

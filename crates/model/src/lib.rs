@@ -35,6 +35,7 @@ pub mod payload;
 pub mod placement;
 pub mod plan;
 pub mod policy;
+pub mod preempt;
 pub mod priority;
 pub mod qos;
 pub mod reason;
@@ -74,8 +75,12 @@ pub use node::{Availability, Device, DeviceLink, Drain, ForeignUse, LinkKind, No
 pub use partition::{Partition, PartitionState};
 pub use payload::Payload;
 pub use placement::{DeviceGrant, NodeShare, Placement};
-pub use plan::{Decision, Plan, Promise, Resume, Start, Work};
+pub use plan::{Decision, Plan, Preempt, Promise, Resume, Start, Work};
 pub use policy::{BackfillDepth, BackfillMode, DevicePolicy, NodeChoice, OrderMode, Policy};
+pub use preempt::{
+    Amounts, Claim, Eviction, PreemptMode, PreemptRules, Preemption, Quota, QuotaAmount, Victim,
+    VictimOrder,
+};
 pub use priority::{Factors, FairShareMode, Priorities, PriorityPolicy, UsageReset, Weights};
 pub use qos::{Qos, QosFlags, QosLimits};
 pub use reason::Reason;

@@ -1,6 +1,6 @@
 //! Partitions: sets of nodes with limits of their own.
 
-use crate::{BillingWeights, Mib, Seconds, TimeLimit, is_default};
+use crate::{BillingWeights, Mib, PreemptRules, Seconds, TimeLimit, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -58,6 +58,13 @@ pub struct Partition {
     /// What its jobs are billed for.
     #[serde(skip_serializing_if = "is_default")]
     pub billing: BillingWeights,
+    /// How its jobs make room for others.
+    #[serde(skip_serializing_if = "is_default")]
+    pub preempt: PreemptRules,
+    /// So many jobs may have the same CPUs and take turns (Slurm's `OverSubscribe=FORCE:N` with
+    /// `PreemptMode=GANG`); zero and one are no sharing.
+    #[serde(skip_serializing_if = "is_default")]
+    pub share: u32,
 }
 
 /// Whether a partition takes and starts jobs.
@@ -95,6 +102,8 @@ impl Default for Partition {
             grace: None,
             qos: None,
             billing: BillingWeights::default(),
+            preempt: PreemptRules::default(),
+            share: 0,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A plan: decisions as values, the promises they rest on, and the work they took.
 
-use crate::{JobId, NodeId, Placement, Reason, TimeLimit, Timestamp};
+use crate::{Claim, EventKind, JobId, NodeId, Placement, Reason, TimeLimit, Timestamp, Victim};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -57,6 +57,24 @@ pub enum Decision {
         /// Why.
         reason: Reason,
     },
+    /// Makes running jobs give up their room, and holds that room for waiting ones.
+    Preempt(Box<Preempt>),
+    /// Lets a job go on that stood still for another.
+    Resume {
+        /// The job.
+        job: JobId,
+    },
+}
+
+/// Room made for jobs that then start together: all victims, or the decision is void.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preempt {
+    /// Where the waiting jobs will start once the victims are gone; the room is held for them.
+    pub starts: Vec<Start>,
+    /// Who makes room: whole gangs, and no one without whom it would do.
+    pub victims: Vec<Victim>,
+    /// When all of them have made it at the latest.
+    pub until: Timestamp,
 }
 
 /// The start of one job.
@@ -81,6 +99,38 @@ pub struct Promise {
     pub start: Timestamp,
     /// The nodes it would start on, in rank order.
     pub nodes: Vec<NodeId>,
+}
+
+impl Preempt {
+    /// The events that carry it out, all or none of them: the room is claimed first, then made.
+    pub fn events(&self, now: Timestamp) -> Vec<EventKind> {
+        let claims = self.starts.iter().map(|start| EventKind::JobClaimed {
+            job: start.job,
+            claim: Arc::new(Claim {
+                since: now,
+                until: self.until,
+                placement: Arc::clone(&start.placement),
+                time_limit: start.time_limit,
+                victims: self.victims.clone(),
+            }),
+        });
+        let by = self.starts.first().map(|start| start.job);
+        let victims = self
+            .victims
+            .iter()
+            .filter_map(|victim| Some(EventKind::JobPreempted { victim: victim.clone(), by: by? }));
+        claims.chain(victims).collect()
+    }
+}
+
+impl Decision {
+    /// The jobs that it starts; empty for other decisions.
+    pub fn starts(&self) -> &[Start] {
+        match self {
+            Self::Start(starts) => starts,
+            _ => &[],
+        }
+    }
 }
 
 impl Work {

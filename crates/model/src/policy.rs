@@ -1,6 +1,6 @@
 //! Policy: what a site decided about order, backfill and limits.
 
-use crate::{PriorityPolicy, Seconds, is_default};
+use crate::{Preemption, PriorityPolicy, Seconds, is_default};
 use serde::{Deserialize, Serialize};
 
 /// How a site wants its jobs scheduled. Every field has a default; the configuration's `[policy]`.
@@ -41,6 +41,9 @@ pub struct Policy {
     /// What makes a job important under [`OrderMode::Multifactor`], and how use is counted.
     #[serde(skip_serializing_if = "is_default")]
     pub priority: PriorityPolicy,
+    /// Who may make room for whom, and how.
+    #[serde(skip_serializing_if = "is_default")]
+    pub preemption: Preemption,
 }
 
 /// How GPUs are given out in parts (configuration's `[policy.devices]`).
@@ -144,6 +147,7 @@ impl Default for Policy {
             devices: DevicePolicy::default(),
             max_switch_wait: Seconds(300),
             priority: PriorityPolicy::default(),
+            preemption: Preemption::default(),
         }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Names and meanings are Slurm's (sacctmgr manual, QOS page).
 
-use crate::{Seconds, Tres, is_default, tres};
+use crate::{PreemptRules, Seconds, Tres, is_default, tres};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A quality of service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,12 @@ pub struct Qos {
     /// Use counts so many thousandths (`UsageFactor`); `None` is 1000.
     #[serde(skip_serializing_if = "is_default")]
     pub usage_factor: Option<u32>,
+    /// The qualities of service whose jobs its own may preempt (Slurm's `Preempt=`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub preempts: BTreeSet<String>,
+    /// How its own jobs make room.
+    #[serde(skip_serializing_if = "is_default")]
+    pub preempt: PreemptRules,
 }
 
 /// Limits of a quality of service. What is not set is no limit.

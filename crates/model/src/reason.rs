@@ -164,6 +164,29 @@ pub enum Reason {
         /// Which rule.
         rule: String,
     },
+    /// Running jobs make room for it; the room is held for it.
+    MakingRoom {
+        /// Who, at most eight.
+        victims: Vec<JobId>,
+        /// When all of them have made it at the latest.
+        until: Timestamp,
+    },
+    /// It has its turn on shared CPUs when the time slice of others is over.
+    Turn {
+        /// Who has them, at most eight.
+        held_by: Vec<JobId>,
+        /// When their slice is over.
+        until: Timestamp,
+    },
+    /// Members of its gang are not submitted, or not free to start.
+    GangIncomplete {
+        /// The gang's name.
+        gang: String,
+        /// How many members it has.
+        size: u32,
+        /// How many of them wait and are free to start.
+        ready: u32,
+    },
     /// The planning budget ended before it was looked at.
     BudgetEnded,
 }
@@ -197,6 +220,9 @@ impl Reason {
             Self::Requeued { .. } => "REQUEUED",
             Self::LaunchFailedHeld { .. } => "LAUNCH_FAILED_HELD",
             Self::PlanRefused { .. } => "PLAN_REFUSED",
+            Self::MakingRoom { .. } => "MAKING_ROOM",
+            Self::Turn { .. } => "TURN",
+            Self::GangIncomplete { .. } => "GANG_INCOMPLETE",
             Self::BudgetEnded => "BUDGET_ENDED",
         }
     }
@@ -217,7 +243,11 @@ impl Reason {
             Self::PartitionInactive { .. } => "PartitionInactive",
             Self::NoNodeFits { .. } | Self::GpuMemory { .. } => "BadConstraints",
             Self::NodesUnavailable { .. } => "ReqNodeNotAvail",
-            Self::Resources { .. } | Self::Switches { .. } => "Resources",
+            Self::Resources { .. }
+            | Self::Switches { .. }
+            | Self::MakingRoom { .. }
+            | Self::Turn { .. } => "Resources",
+            Self::GangIncomplete { .. } => "Dependency",
             Self::Priority { .. } | Self::HetPeer { .. } | Self::BudgetEnded => "Priority",
             Self::Licences { .. } | Self::LicencesNeverEnough { .. } => "Licenses",
             Self::ReservationAbsent { .. } => "Reservation",
@@ -270,6 +300,9 @@ impl Reason {
             Self::Requeued { until: Timestamp::from_secs(60) },
             Self::LaunchFailedHeld { message: "its node was lost 11 times".to_owned() },
             Self::PlanRefused { rule: "over-allocated".to_owned() },
+            Self::MakingRoom { victims: vec![JobId(7)], until: Timestamp::from_secs(60) },
+            Self::Turn { held_by: vec![JobId(7)], until: Timestamp::from_secs(60) },
+            Self::GangIncomplete { gang: "ensemble".to_owned(), size: 4, ready: 3 },
             Self::BudgetEnded,
         ]
     }
@@ -295,6 +328,11 @@ fn shown(resource: &str, n: u64) -> String {
         (_, 1) => "1 is".to_owned(),
         (_, n) => format!("{n} are"),
     }
+}
+
+/// Jobs with their noun: `job 3`, `jobs 3, 4`.
+fn named(noun: &str, jobs: &[JobId]) -> String {
+    format!("{noun}{} {}", if jobs.len() == 1 { "" } else { "s" }, ids(jobs))
 }
 
 fn ids(jobs: &[JobId]) -> String {
@@ -397,6 +435,15 @@ impl fmt::Display for Reason {
             }
             Self::PlanRefused { rule } => {
                 write!(f, "the plan that would start it broke a rule ({rule}); held, please report")
+            }
+            Self::MakingRoom { victims, .. } => {
+                write!(f, "room is being made for it by {}", named("job", victims))
+            }
+            Self::Turn { held_by, .. } => {
+                write!(f, "has its turn after the time slice of {}", named("job", held_by))
+            }
+            Self::GangIncomplete { gang, size, ready } => {
+                write!(f, "{ready} of {} of gang {gang} can start", plural(u64::from(*size), "job"))
             }
             Self::BudgetEnded => f.write_str("the planning round ended before its turn"),
         }

@@ -66,6 +66,10 @@ pub struct Index {
     pub dependents: OrdMap<GateTarget, OrdSet<JobId>>,
     /// Unfinished jobs by user id and name.
     pub unfinished: OrdMap<(u32, String), OrdSet<JobId>>,
+    /// Waiting jobs that room is held for.
+    pub claimants: OrdSet<JobId>,
+    /// Jobs that make room for others, or stand still for them.
+    pub evicted: OrdSet<JobId>,
 }
 
 /// The tasks of an array, counted.
@@ -266,11 +270,17 @@ impl Index {
             .insert(job.id);
         if job.is_pending() {
             self.pending.insert(job.id);
+            if job.claim.is_some() {
+                self.claimants.insert(job.id);
+            }
             for target in job.gates.iter().filter_map(|g| g.target) {
                 self.dependents.entry(target).or_default().insert(job.id);
             }
         } else {
             self.active.insert(job.id);
+            if job.eviction.is_some() {
+                self.evicted.insert(job.id);
+            }
             for share in job.placement.iter().flat_map(|p| &p.nodes) {
                 self.on_node.entry(share.node).or_default().insert(job.id);
             }
@@ -286,11 +296,13 @@ impl Index {
         remove_from(&mut self.unfinished, &(job.spec.owner.uid, job.spec.name.clone()), job.id);
         if job.is_pending() {
             self.pending.remove(&job.id);
+            self.claimants.remove(&job.id);
             for target in job.gates.iter().filter_map(|g| g.target) {
                 remove_from(&mut self.dependents, &target, job.id);
             }
         } else {
             self.active.remove(&job.id);
+            self.evicted.remove(&job.id);
             for share in job.placement.iter().flat_map(|p| &p.nodes) {
                 remove_from(&mut self.on_node, &share.node, job.id);
             }

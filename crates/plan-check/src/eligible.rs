@@ -31,6 +31,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
                     found.push(Violation::of(Rule::GroundlessReject, *job, detail));
                 }
             }
+            Decision::Preempt(_) | Decision::Resume { .. } => {}
         }
     }
     for (array, started) in tasks {

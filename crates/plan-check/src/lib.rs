@@ -64,7 +64,7 @@ fn total(counts: impl IntoIterator<Item = u32>) -> u32 {
 fn starts(plan: &Plan) -> Vec<&Start> {
     let starts = plan.decisions.iter().filter_map(|d| match d {
         Decision::Start(starts) => Some(starts),
-        Decision::Reject { .. } => None,
+        _ => None,
     });
     starts.flatten().collect()
 }
@@ -76,6 +76,9 @@ fn decided(plan: &Plan) -> BTreeSet<JobId> {
         .flat_map(|d| match d {
             Decision::Start(starts) => starts.iter().map(|s| s.job).collect(),
             Decision::Reject { job, .. } => vec![*job],
+            // Room is held for them: they are dealt with.
+            Decision::Preempt(preempt) => preempt.starts.iter().map(|s| s.job).collect(),
+            Decision::Resume { .. } => Vec::new(),
         })
         .collect()
 }

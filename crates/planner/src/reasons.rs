@@ -100,7 +100,7 @@ impl<'a> Reasoner<'a> {
     ) -> Self {
         let starts = outcome.plan.decisions.iter().flat_map(|d| match d {
             Decision::Start(starts) => starts.iter().map(|s| s.job).collect(),
-            Decision::Reject { .. } => Vec::new(),
+            _ => Vec::new(),
         });
         let promises = outcome.plan.promises.iter();
         Self {

@@ -204,7 +204,7 @@ fn smallest(
 fn started(plan: &Plan) -> BTreeSet<JobId> {
     let starts = plan.decisions.iter().filter_map(|d| match d {
         Decision::Start(starts) => Some(starts),
-        Decision::Reject { .. } => None,
+        _ => None,
     });
     starts.flatten().map(|s| s.job).collect()
 }

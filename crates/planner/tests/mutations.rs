@@ -42,7 +42,7 @@ fn plan(lab: &Lab) -> Plan {
 fn starts(plan: &mut Plan) -> Vec<&mut Start> {
     let starts = plan.decisions.iter_mut().filter_map(|d| match d {
         Decision::Start(starts) => Some(starts),
-        Decision::Reject { .. } => None,
+        _ => None,
     });
     starts.flatten().collect()
 }

@@ -22,7 +22,7 @@ fn started(plan: &Plan) -> Vec<JobId> {
         .iter()
         .flat_map(|d| match d {
             Decision::Start(starts) => starts.iter().map(|s| s.job).collect(),
-            Decision::Reject { .. } => Vec::new(),
+            _ => Vec::new(),
         })
         .collect()
 }

@@ -9,9 +9,10 @@
 //! ```
 //! Nodes belong to partition `main` unless they say otherwise; times are minutes.
 
+use crate::preempt_text;
 use crate::text::{field, memory, names, number, words};
 use muster_model::{
-    Availability, BackfillMode, CpuSet, Device, EngineName, EventKind, Licence, Mib, Node,
+    Account, Availability, BackfillMode, CpuSet, Device, EngineName, EventKind, Licence, Mib, Node,
     NodeChoice, NodeId, NumaDomain, Partition, PartitionState, Policy, Qos, Seconds, State,
     TimeLimit,
 };
@@ -33,11 +34,27 @@ pub fn line_events(state: &State, line: &str) -> Option<Vec<EventKind>> {
             let mut qos = Qos { name: name.clone(), ..Qos::default() };
             for (key, value) in fields.iter().map(|w| field(w)) {
                 match key {
+                    _ if preempt_text::qos_field(&mut qos, key, value) => {}
                     "priority" => qos.priority = number(value),
                     _ => panic!("qos has no {key:?}"),
                 }
             }
             Some(vec![EventKind::QosSet { qos }])
+        }
+        "account" => {
+            let (name, fields) = rest.split_first()?;
+            let mut account = state.accounts.get(name).map_or_else(
+                || Account { name: name.clone(), ..Account::default() },
+                |a| a.as_ref().clone(),
+            );
+            for (key, value) in fields.iter().map(|w| field(w)) {
+                match key {
+                    _ if preempt_text::account_field(&mut account, key, value) => {}
+                    "parent" => account.parent = Some(value.to_owned()),
+                    _ => panic!("an account has no {key:?}"),
+                }
+            }
+            Some(vec![EventKind::AccountSet { account }])
         }
         "policy" => Some(vec![policy(state, rest)]),
         _ => None,
@@ -150,6 +167,7 @@ fn partition(state: &State, words: &[String]) -> EventKind {
     );
     for (key, value) in fields.iter().map(|w| field(w)) {
         match key {
+            _ if preempt_text::partition_field(&mut partition, key, value) => {}
             "nodes" => partition.nodes = names(value).into_iter().collect(),
             "max-time" => partition.max_time = minutes(value),
             "default-time" => partition.default_time = Some(minutes(value)),
@@ -190,6 +208,7 @@ fn policy(state: &State, words: &[String]) -> EventKind {
     let mut policy = Policy::clone(&state.policy);
     for (key, value) in words.iter().map(|w| field(w)) {
         match (key, value) {
+            _ if preempt_text::policy_field(&mut policy, key, value) => {}
             ("backfill", "none") => policy.backfill = BackfillMode::None,
             ("backfill", "easy") => policy.backfill = BackfillMode::Easy,
             ("backfill", "conservative") => policy.backfill = BackfillMode::Conservative,

@@ -8,9 +8,9 @@
 use crate::fixture::minutes;
 use crate::text::{field, memory, names, number, words};
 use muster_model::{
-    ArraySpec, Constraint, Dependency, DependencyKind, DependencyTarget, DependencyTerm, Exclusive,
-    GpuCount, GpuScope, IndexRanges, JobId, JobSpec, Joiner, LicenceRequest, MemoryRequest,
-    NodeCount, Owner, Seconds, SwitchWish, Timestamp,
+    ArraySpec, Checkpoint, Constraint, Dependency, DependencyKind, DependencyTarget,
+    DependencyTerm, Exclusive, GpuCount, GpuScope, IndexRanges, JobId, JobSpec, Joiner,
+    LicenceRequest, MemoryRequest, NodeCount, Owner, Seconds, SwitchWish, Timestamp,
 };
 
 /// Users by number, so that a user's name says who they are.
@@ -58,6 +58,15 @@ fn spec_field(spec: &mut JobSpec, key: &str, value: &str, find: &dyn Fn(&str) ->
         "nice" => spec.nice = number(value),
         "priority" => spec.priority = Some(number(value)),
         "no-requeue" => spec.requeue = false,
+        // `checkpoint=5`: asked for by SIGUSR1, five minutes before it is told to end.
+        "checkpoint" => {
+            spec.checkpoint = Some(Checkpoint {
+                dir: "/checkpoints".to_owned(),
+                signal: Some(10),
+                grace: Seconds::minutes(number(value)),
+                ..Checkpoint::default()
+            });
+        }
         "kill-on-invalid-dep" => spec.kill_on_invalid_dependency = Some(value == "yes"),
         "array" => spec.array = Some(array(value)),
         "depend" => spec.dependency = Some(dependency(value, find)),

@@ -3,7 +3,7 @@
 use crate::{fixture, job_text};
 use muster_model::{
     Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, JobId, JobSpec, JobState, Plan,
-    State, StopCause, Timestamp, Usage,
+    PreemptMode, State, StopCause, Timestamp, Usage,
 };
 use std::sync::Arc;
 
@@ -128,8 +128,27 @@ impl Lab {
                 Decision::Reject { job, reason } => {
                     self.event(EventKind::JobRejected { job: *job, reason: reason.clone() });
                 }
+                Decision::Preempt(preempt) => {
+                    for event in preempt.events(self.now) {
+                        self.event(event);
+                    }
+                    for victim in &preempt.victims {
+                        if victim.mode == PreemptMode::Suspend {
+                            self.suspended(victim.job, true);
+                        }
+                    }
+                }
+                Decision::Resume { job } => {
+                    self.event(EventKind::JobSuspend { job: *job, suspend: false });
+                    self.suspended(*job, false);
+                }
             }
         }
+    }
+
+    fn suspended(&mut self, job: JobId, suspended: bool) {
+        let attempt = self.state.jobs[&job].attempt;
+        self.event(EventKind::JobSuspended { job, attempt, suspended });
     }
 
     /// Lets a job's attempt end by itself with this code.
@@ -166,8 +185,22 @@ impl Lab {
         self.state.jobs[&job].state
     }
 
-    /// Ends every job whose time limit has come, in order of number.
+    /// Ends every job whose time limit or grace has come, in order of number; before that, those
+    /// that had their time for a checkpoint are told to end.
     pub fn enforce_limits(&mut self) {
+        for id in self.state.index.evicted.clone() {
+            let job = &self.state.jobs[&id];
+            let due = job.eviction.as_ref().filter(|e| {
+                e.mode == PreemptMode::Checkpoint && e.stop_at <= self.now && job.stop.is_none()
+            });
+            if let Some(by) = due.map(|e| e.by) {
+                self.event(EventKind::JobStop {
+                    job: id,
+                    cause: StopCause::Preempted(by),
+                    hurry: false,
+                });
+            }
+        }
         let over: Vec<JobId> = self
             .state
             .index
@@ -177,7 +210,11 @@ impl Lab {
             .copied()
             .collect();
         for job in over {
-            self.end(job, ExitStatus { code: 0, signal: 15 }, EndCause::TimeLimit);
+            let cause = match self.state.jobs[&job].stop {
+                Some(_) => EndCause::Stopped,
+                None => EndCause::TimeLimit,
+            };
+            self.end(job, ExitStatus { code: 0, signal: 15 }, cause);
         }
     }
 }

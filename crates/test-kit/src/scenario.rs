@@ -9,7 +9,7 @@ use crate::text::{node_names, words};
 use crate::{fixture, job_text};
 use muster_model::{
     Availability, Decision, Drain, EndCause, EventKind, ExitStatus, Hold, JobId, JobUpdate, Plan,
-    Reason, Seconds, State, TimeLimit, Timestamp,
+    Preempt, Reason, Seconds, State, TimeLimit, Timestamp,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -193,6 +193,8 @@ fn plan(lab: &mut Lab, scheduler: &mut dyn Scheduler) -> Vec<String> {
             Decision::Reject { job, reason } => {
                 lines.push(format!("reject {}: {reason}", title(&lab.state, *job)));
             }
+            Decision::Preempt(preempt) => lines.extend(preemption(&lab.state, preempt)),
+            Decision::Resume { job } => lines.push(format!("resume {}", title(&lab.state, *job))),
         }
     }
     for promise in &plan.promises {
@@ -207,12 +209,34 @@ fn plan(lab: &mut Lab, scheduler: &mut dyn Scheduler) -> Vec<String> {
     lines
 }
 
+fn preemption(state: &State, preempt: &Preempt) -> Vec<String> {
+    let who = preempt.starts.iter().map(|s| title(state, s.job)).collect::<Vec<_>>().join(" + ");
+    let mut lines: Vec<String> = preempt
+        .victims
+        .iter()
+        .map(|victim| {
+            let mode = format!("{:?}", victim.mode).to_lowercase();
+            let title = title(state, victim.job);
+            format!("preempt {title} for {who}: {mode}, gone by {}", time(victim.until))
+        })
+        .collect();
+    for start in &preempt.starts {
+        let nodes = node_names(state, start.placement.nodes.iter().map(|n| n.node));
+        let title = title(state, start.job);
+        lines.push(format!("hold room for {title} on {nodes} from {}", time(preempt.until)));
+    }
+    lines
+}
+
 fn why(lab: &Lab, scheduler: &mut dyn Scheduler, job: JobId) -> Vec<String> {
     let reasons = scheduler.reasons(&lab.state, lab.now, job);
     let line = |reason: &Reason| {
         let start = match reason {
             Reason::Resources { start: Some(start), .. } => format!("; {}", time(*start)),
             Reason::BeginTime { at } | Reason::Deadline { at } => format!("; {}", time(*at)),
+            Reason::MakingRoom { until, .. } | Reason::Turn { until, .. } => {
+                format!("; {}", time(*until))
+            }
             _ => String::new(),
         };
         format!("{}: {reason}{start}", reason.code())

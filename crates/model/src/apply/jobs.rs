@@ -83,6 +83,12 @@ impl State {
             signals: Vec::new(),
             signals_asked: 0,
             suspend: false,
+            claim: None,
+            eviction: None,
+            resumed: None,
+            paused: crate::Seconds(0),
+            checkpointed: None,
+            preemptions: 0,
             ended: None,
             exit: None,
             message: String::new(),
@@ -132,6 +138,7 @@ impl State {
             let dependency_changed = spec.dependency != old.spec.dependency;
             let limit_changed = spec.time_limit != old.spec.time_limit;
             new.spec = Arc::clone(spec);
+            new.claim = None;
             if limit_changed {
                 new.time_limit = self.limit_of(spec);
             }
@@ -163,6 +170,7 @@ impl State {
             return Ok(());
         }
         let mut new = Job::clone(&old);
+        new.claim = None;
         // An owner's hold does not weaken an admin's.
         if !(old.hold == Some(Hold::Admin) && *hold == Hold::User) {
             new.hold = Some(hold.clone());
@@ -201,6 +209,7 @@ impl State {
                 StopCause::Deadline => new.state = JobState::Deadline,
             }
             new.stop = Some(Stop { cause: cause.clone(), at, hurry });
+            new.claim = None;
             new.ended = Some(at);
             self.replace(&old, new);
             self.settle_dependents(at, id);
@@ -265,6 +274,7 @@ impl State {
             _ => JobState::Cancelled,
         };
         new.message = reason.to_string();
+        new.claim = None;
         new.ended = Some(at);
         self.replace(&old, new);
         self.settle_dependents(at, id);

@@ -2,6 +2,7 @@
 
 mod gates;
 mod jobs;
+mod preempt;
 mod run;
 
 use crate::{Event, EventKind, Job, JobId, Node, NodeId, State};
@@ -117,7 +118,7 @@ impl State {
             }
             EventKind::JobStarted { job, attempt } => self.started(at, *job, *attempt)?,
             EventKind::JobSuspended { job, attempt, suspended } => {
-                self.suspended(*job, *attempt, *suspended)?;
+                self.suspended(at, *job, *attempt, *suspended)?;
             }
             EventKind::JobSignalled { job, number } => self.signalled(*job, *number)?,
             EventKind::StepObserved { job, attempt, step } => self.step(*job, *attempt, step)?,
@@ -125,6 +126,9 @@ impl State {
                 self.exited(at, *job, *attempt, report)?;
             }
             EventKind::JobRejected { job, reason } => self.reject(at, *job, reason)?,
+            EventKind::JobClaimed { job, claim } => self.claim(*job, claim)?,
+            EventKind::JobPreempted { victim, by } => self.preempt(at, victim, *by)?,
+            EventKind::JobCheckpointed { job, attempt } => self.checkpointed(at, *job, *attempt)?,
             EventKind::JobsForgotten { jobs } => self.forget(jobs),
             EventKind::Round => {}
         }

@@ -2,8 +2,8 @@
 
 use super::ApplyError;
 use crate::{
-    EndCause, ExitReport, Hold, Job, JobId, JobState, Placement, Reason, State, StepRecord,
-    StopCause, TimeLimit, Timestamp,
+    EndCause, ExitReport, Hold, Job, JobId, JobState, Placement, PreemptMode, Reason, State,
+    StepRecord, StopCause, TimeLimit, Timestamp,
 };
 use std::sync::Arc;
 
@@ -43,6 +43,11 @@ impl State {
         new.charge = Arc::new(self.charge(placement));
         new.time_limit = time_limit;
         new.placed = Some(at);
+        new.claim = None;
+        new.eviction = None;
+        new.resumed = None;
+        new.paused = crate::Seconds(0);
+        new.checkpointed = None;
         new.started = None;
         new.ended = None;
         new.exit = None;
@@ -75,6 +80,7 @@ impl State {
 
     pub(super) fn suspended(
         &mut self,
+        at: Timestamp,
         id: JobId,
         attempt: u32,
         suspended: bool,
@@ -85,7 +91,11 @@ impl State {
             (JobState::Suspended, false) => JobState::Running,
             _ => return Ok(()),
         };
-        self.replace(&old, Job { state, ..Job::clone(&old) });
+        let mut new = Job { state, ..Job::clone(&old) };
+        if !suspended {
+            new.go_on(at);
+        }
+        self.replace(&old, new);
         Ok(())
     }
 
@@ -152,6 +162,14 @@ impl State {
             let leader = leader.filter(|leader| leader.id != job.id && leader.state.is_over());
             return Outcome::Over(leader.map_or(JobState::Cancelled, |leader| leader.state));
         }
+        let eviction = job.eviction.as_ref().map(|e| e.mode);
+        // It was asked for a checkpoint and to leave: it did.
+        if eviction == Some(PreemptMode::Checkpoint)
+            && report.cause == EndCause::Exited
+            && stop.is_none_or(|cause| matches!(cause, StopCause::Preempted(_)))
+        {
+            return Outcome::Requeued { hold: None };
+        }
         let by_status = || match report.status.success() {
             true => JobState::Completed,
             false => JobState::Failed,
@@ -176,7 +194,9 @@ impl State {
                 Some(StopCause::Requeue { hold }) => {
                     Outcome::Requeued { hold: hold.then_some(Hold::User) }
                 }
-                Some(StopCause::Preempted(_)) if job.spec.requeue => {
+                Some(StopCause::Preempted(_))
+                    if job.spec.requeue && eviction != Some(PreemptMode::Cancel) =>
+                {
                     Outcome::Requeued { hold: None }
                 }
                 Some(StopCause::Preempted(_)) => Outcome::Over(JobState::Preempted),
@@ -189,7 +209,7 @@ impl State {
     }
 
     /// The job, where the attempt is its present one and has resources; else nothing to do.
-    fn current(
+    pub(super) fn current(
         &self,
         event: &'static str,
         id: JobId,

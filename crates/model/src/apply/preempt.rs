@@ -1,0 +1,184 @@
+//! Room made for waiting jobs: claimed, given up, taken back.
+
+use super::ApplyError;
+use crate::{
+    Claim, Eviction, Job, JobId, JobState, PendingSignal, PreemptMode, SignalScope, State, Stop,
+    StopCause, Timestamp, Victim,
+};
+use std::sync::Arc;
+
+impl State {
+    pub(super) fn claim(&mut self, id: JobId, claim: &Arc<Claim>) -> Result<(), ApplyError> {
+        let old = self.known("job_claimed", id)?;
+        if !old.is_pending() {
+            let why = format!("it is {:?}, not waiting", old.state);
+            return Err(ApplyError::OutOfOrder { event: "job_claimed", job: id, why });
+        }
+        let claim = Some(Arc::clone(claim));
+        self.replace(&old, Job { claim, ..Job::clone(&old) });
+        Ok(())
+    }
+
+    pub(super) fn preempt(
+        &mut self,
+        at: Timestamp,
+        victim: &Victim,
+        by: JobId,
+    ) -> Result<(), ApplyError> {
+        let Some(old) = self.current("job_preempted", victim.job, victim.attempt)? else {
+            return Ok(());
+        };
+        // What ends already makes its room by itself.
+        if old.state == JobState::Completing {
+            return Ok(());
+        }
+        let mut new = Job::clone(&old);
+        let Victim { mode, stop_at, until, .. } = *victim;
+        new.eviction = Some(Arc::new(Eviction { by, mode, at, stop_at, until }));
+        new.preemptions = new.preemptions.saturating_add(1);
+        match mode {
+            PreemptMode::Off => return Ok(()),
+            PreemptMode::Suspend => new.suspend = true,
+            PreemptMode::Checkpoint if stop_at > at => {
+                let asked = old.spec.checkpoint.as_ref().and_then(|c| c.signal);
+                if let Some(signal) = asked {
+                    new.signals_asked += 1;
+                    let (number, scope) = (new.signals_asked, SignalScope::All);
+                    new.signals.push(PendingSignal { number, signal, scope });
+                }
+            }
+            PreemptMode::Cancel | PreemptMode::Requeue | PreemptMode::Checkpoint => {
+                new.stop = Some(Stop { cause: StopCause::Preempted(by), at, hurry: false });
+                new.state = JobState::Completing;
+                new.suspend = false;
+            }
+        }
+        self.replace(&old, new);
+        Ok(())
+    }
+
+    pub(super) fn checkpointed(
+        &mut self,
+        at: Timestamp,
+        id: JobId,
+        attempt: u32,
+    ) -> Result<(), ApplyError> {
+        let Some(old) = self.current("job_checkpointed", id, attempt)? else { return Ok(()) };
+        self.replace(&old, Job { checkpointed: Some(at), ..Job::clone(&old) });
+        Ok(())
+    }
+}
+
+impl Job {
+    /// Goes on after it stood still for another: that time does not count.
+    pub(crate) fn go_on(&mut self, at: Timestamp) {
+        let stood = self.eviction.take().filter(|e| e.mode == PreemptMode::Suspend);
+        if let Some(eviction) = stood {
+            self.paused = crate::Seconds(self.paused.0.saturating_add(at.since(eviction.at).0));
+        }
+        self.resumed = Some(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        EndCause, Event, EventKind, ExitReport, ExitStatus, JobSpec, Node, NodeId, NodeShare,
+        Placement, Seconds, TimeLimit, Usage,
+    };
+
+    fn at(s: i64) -> Timestamp {
+        Timestamp::from_secs(s)
+    }
+
+    fn apply(state: &mut State, s: i64, kind: EventKind) {
+        state.apply(&Event { at: at(s), kind }).unwrap();
+    }
+
+    /// A running job 1 with a limit of 100 s, and a waiting job 2.
+    fn running() -> State {
+        let mut state = State::default();
+        let node = Node { id: NodeId(0), name: "n1".to_owned(), ..Node::default() };
+        apply(&mut state, 0, EventKind::NodeSet { node: Box::new(node) });
+        let spec = Arc::new(JobSpec {
+            requeue: true,
+            time_limit: Some(TimeLimit::Of(Seconds(100))),
+            ..JobSpec::default()
+        });
+        for first in [1, 2] {
+            let specs = vec![Arc::clone(&spec)];
+            apply(&mut state, 0, EventKind::JobSubmitted { first: JobId(first), specs });
+        }
+        let share = NodeShare { node: NodeId(0), tasks: 1, ..NodeShare::default() };
+        let placement = Arc::new(Placement { nodes: vec![share], ..Placement::default() });
+        let time_limit = TimeLimit::Of(Seconds(100));
+        let job = JobId(1);
+        apply(&mut state, 0, EventKind::JobPlaced { job, attempt: 1, placement, time_limit });
+        apply(&mut state, 0, EventKind::JobStarted { job, attempt: 1 });
+        state
+    }
+
+    fn preempted(state: &mut State, mode: PreemptMode, stop_at: i64, until: i64) {
+        let (stop_at, until) = (at(stop_at), at(until));
+        let victim = Victim { job: JobId(1), attempt: 1, mode, stop_at, until };
+        apply(state, 10, EventKind::JobPreempted { victim, by: JobId(2) });
+    }
+
+    fn exit(state: &mut State, s: i64, cause: EndCause, code: u8) {
+        let report = ExitReport {
+            status: ExitStatus { code, signal: 0 },
+            cause,
+            started: None,
+            ended: at(s),
+            usage: Usage::default(),
+            message: String::new(),
+            steps: Vec::new(),
+        };
+        apply(state, s, EventKind::JobExited { job: JobId(1), attempt: 1, report });
+    }
+
+    #[test]
+    fn a_preempted_job_is_gone_when_its_grace_is_over_and_waits_again() {
+        let mut state = running();
+        preempted(&mut state, PreemptMode::Requeue, 10, 40);
+        let job = state.jobs[&JobId(1)].clone();
+        assert_eq!((job.state, job.ends_at_latest()), (JobState::Completing, Some(at(40))));
+        exit(&mut state, 20, EndCause::Stopped, 143);
+        let job = &state.jobs[&JobId(1)];
+        assert_eq!((job.state, job.preemptions), (JobState::Pending, 1));
+        assert!(job.eviction.is_none() && job.stop.is_none());
+    }
+
+    #[test]
+    fn one_preempted_by_cancelling_ends_as_preempted() {
+        let mut state = running();
+        preempted(&mut state, PreemptMode::Cancel, 10, 40);
+        exit(&mut state, 20, EndCause::Stopped, 143);
+        assert_eq!(state.jobs[&JobId(1)].state, JobState::Preempted);
+    }
+
+    #[test]
+    fn one_that_checkpoints_and_leaves_by_itself_waits_again() {
+        let mut state = running();
+        preempted(&mut state, PreemptMode::Checkpoint, 30, 60);
+        assert_eq!(state.jobs[&JobId(1)].state, JobState::Running);
+        exit(&mut state, 20, EndCause::Exited, 0);
+        assert_eq!(state.jobs[&JobId(1)].state, JobState::Pending);
+    }
+
+    #[test]
+    fn time_spent_standing_still_does_not_count() {
+        let mut state = running();
+        preempted(&mut state, PreemptMode::Suspend, 10, 50);
+        let job = JobId(1);
+        apply(&mut state, 10, EventKind::JobSuspended { job, attempt: 1, suspended: true });
+        assert!(state.jobs[&job].yields_cpus());
+        // 90 s are left when the other is over at 50.
+        assert_eq!(state.jobs[&job].ends_at_latest(), Some(at(140)));
+        apply(&mut state, 30, EventKind::JobSuspend { job, suspend: false });
+        assert!(!state.jobs[&job].yields_cpus());
+        apply(&mut state, 30, EventKind::JobSuspended { job, attempt: 1, suspended: false });
+        assert_eq!(state.jobs[&job].ends_at_latest(), Some(at(120)));
+    }
+}
