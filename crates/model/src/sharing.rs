@@ -199,7 +199,7 @@ impl crate::Request {
 /// What a part of a shared device with so much memory to give comes to: its thousandths and memory.
 ///
 /// A share brings its part of the memory unless the request says how much; memory alone brings the
-/// share that it is of the device, rounded up. `None` where the device can never give it.
+/// share that it is of the device, rounded down so that memory alone decides. `None` where the device can never give it.
 pub fn part_of(
     sharing: &Sharing,
     device_memory: Mib,
@@ -214,7 +214,7 @@ pub fn part_of(
             (milli, memory.unwrap_or(Mib(part as u64)))
         }
         (None, Some(memory)) => {
-            let milli = (u128::from(memory.0) * 1000).div_ceil(u128::from(there.0.max(1)));
+            let milli = u128::from(memory.0) * 1000 / u128::from(there.0.max(1));
             (DeviceMilli(u32::try_from(milli).unwrap_or(u32::MAX).max(1)), memory)
         }
         (None, None) => (DeviceMilli::WHOLE, there),
@@ -252,7 +252,7 @@ mod tests {
         let half = Some(GpuShare::Milli(DeviceMilli(500)));
         assert_eq!(part(half, None), Some((DeviceMilli(500), Mib(20_480))));
         assert_eq!(part(half, Some(Mib(1))), Some((DeviceMilli(500), Mib(1))));
-        assert_eq!(part(None, Some(Mib(20_000))), Some((DeviceMilli(489), Mib(20_000))));
+        assert_eq!(part(None, Some(Mib(20_000))), Some((DeviceMilli(488), Mib(20_000))));
         assert_eq!(part(Some(GpuShare::Pieces(3)), None), Some((DeviceMilli(600), Mib(24_576))));
         assert_eq!(part(Some(GpuShare::Pieces(6)), None), None);
         assert_eq!(part(None, Some(Mib(40_961))), None);

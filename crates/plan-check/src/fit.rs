@@ -1,10 +1,12 @@
 //! A simple, slow answer to "could this job lie on exactly these nodes?".
 
+use crate::devices::{self, PartRoom};
 use crate::layout::{fixed_gpus, required};
 use muster_model::{
-    Exclusive, GpuScope, Job, Node, NodeId, Partition, Placement, Request, State, Timestamp,
+    DevicePolicy, Exclusive, GpuScope, Job, Node, NodeId, Partition, Placement, Request, State,
+    Timestamp,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A job past its latest end still holds what it has; it counts as gone this much after now.
@@ -23,6 +25,8 @@ pub(crate) struct Room<'a> {
     cpus: u32,
     memory: u64,
     devices: Vec<u32>,
+    parts: Vec<PartRoom>,
+    policy: &'a DevicePolicy,
     gres: BTreeMap<String, u64>,
     others: Vec<(Exclusive, u32)>,
 }
@@ -66,6 +70,7 @@ pub(crate) fn room<'a>(
     }
     let mut devices: Vec<u32> =
         node.devices.iter().map(|d| d.index).filter(|i| node.device_is_usable(*i)).collect();
+    let mut parts = devices::part_rooms(node);
     let mut gres = node.gres.clone();
     let mut others = Vec::new();
     let running = state
@@ -85,6 +90,7 @@ pub(crate) fn room<'a>(
         for share in placement.nodes.iter().filter(|s| s.node == id) {
             cpus.remove_all(&share.cpus);
             memory = memory.saturating_sub(share.memory.0);
+            parts.iter_mut().for_each(|p| p.take(&share.devices, job.spec.owner.uid));
             devices.retain(|i| share.devices.iter().all(|d| d.index != *i));
             for (name, count) in &share.gres {
                 if let Some(left) = gres.get_mut(name) {
@@ -95,13 +101,19 @@ pub(crate) fn room<'a>(
             others.push((kind, job.spec.owner.uid));
         }
     }
-    Some(Room { node, cpus: cpus.len(), memory, devices, gres, others })
+    let policy = &state.policy.devices;
+    Some(Room { node, cpus: cpus.len(), memory, devices, parts, policy, gres, others })
 }
 
 /// Whether the job can lie on all of these nodes together, each with at least one task.
 ///
 /// `None` where this simple way cannot tell: several GPU totals over the job at once.
 pub(crate) fn lies_on(job: &Job, partition: &Partition, rooms: &[&Room<'_>]) -> Option<bool> {
+    let found = lies_there(job, partition, rooms);
+    found.filter(|lies| *lies || !several_profiles(&job.spec.request))
+}
+
+fn lies_there(job: &Job, partition: &Partition, rooms: &[&Room<'_>]) -> Option<bool> {
     let request = &job.spec.request;
     let totals: Vec<_> =
         request.gpus.iter().filter(|g| g.scope == GpuScope::Job && g.count > 0).collect();
@@ -116,7 +128,7 @@ pub(crate) fn lies_on(job: &Job, partition: &Partition, rooms: &[&Room<'_>]) -> 
             return Some(false);
         }
         let gpus_least = u32::from(total.is_some());
-        let fits = |t: u32, g: u32| one_fits(request, partition, room, t, g);
+        let fits = |t: u32, g: u32| one_fits(request, partition, room, job.spec.owner.uid, t, g);
         if let Some(each) = tasks_each(request) {
             if !fits(each, gpus_least) {
                 return Some(false);
@@ -130,7 +142,7 @@ pub(crate) fn lies_on(job: &Job, partition: &Partition, rooms: &[&Room<'_>]) -> 
         }
         if let Some(total) = total {
             let least_tasks = tasks_each(request).unwrap_or(1);
-            let bound = total.count.min(room.devices.len() as u32);
+            let bound = total.count.min((room.devices.len() + room.parts.len() * 8) as u32);
             let Some(most) = (1..=bound).take_while(|g| fits(least_tasks, *g)).last() else {
                 return Some(false);
             };
@@ -151,6 +163,15 @@ pub(crate) fn lies_on(job: &Job, partition: &Partition, rooms: &[&Room<'_>]) -> 
         most_gpus >= u64::from(g.count) && u64::from(g.count) >= rooms.len() as u64
     });
     Some(enough_gpus && (follows_gpus || most_tasks >= tasks) && tasks >= rooms.len() as u64)
+}
+
+/// True where instances of several MIG profiles are asked for: then a search that finds no places
+/// may have been too short.
+fn several_profiles(request: &Request) -> bool {
+    let kinds = request.gpus.iter().filter(|g| g.count > 0).filter_map(|g| g.model.as_deref());
+    let profiles: BTreeSet<&str> =
+        kinds.filter(|k| muster_model::mig::split_type(k).1.is_some()).collect();
+    profiles.len() > 1
 }
 
 /// Tasks on each node where they are the same whatever else is asked.
@@ -175,9 +196,15 @@ fn tolerated(kind: Exclusive, uid: u32, others: &[(Exclusive, u32)]) -> bool {
 }
 
 /// So many tasks and so many GPUs of the job's total on one node.
-fn one_fits(request: &Request, partition: &Partition, room: &Room<'_>, t: u32, g: u32) -> bool {
+fn one_fits(
+    request: &Request,
+    partition: &Partition,
+    room: &Room<'_>,
+    uid: u32,
+    t: u32,
+    g: u32,
+) -> bool {
     let node = room.node;
-    let total = request.gpus.iter().find(|gpu| gpu.scope == GpuScope::Job && gpu.count > 0);
     let t = match request.tasks_per_gpu {
         Some(per_gpu) if tasks_each(request).is_none() && request.tasks.is_none() => {
             let fixed: u32 = crate::total(fixed_gpus(request, node, 1).into_values());
@@ -191,29 +218,27 @@ fn one_fits(request: &Request, partition: &Partition, room: &Room<'_>, t: u32, g
     {
         return false;
     }
-    let mut wanted = fixed_gpus(request, node, t);
-    if let Some(total) = total {
-        let of_model = wanted.entry(total.model.as_ref().map(|m| m.to_ascii_lowercase()));
-        let of_model = of_model.or_default();
-        *of_model = of_model.saturating_add(g);
-    }
+    let wanted = devices::wanted_on(request, node, t, g);
     let count = crate::total(wanted.values().copied());
     let (cpus, memory) = required(request, partition, node, t, count);
-    let big: Vec<&muster_model::Device> = room
-        .devices
-        .iter()
-        .filter_map(|i| node.devices.get(*i as usize))
-        .filter(|d| request.gpu_memory.is_none_or(|least| d.memory >= least))
-        .collect();
-    let models_fit = wanted.iter().all(|(model, n)| match model {
-        Some(model) => {
-            big.iter().filter(|d| d.model.eq_ignore_ascii_case(model)).count() >= *n as usize
-        }
-        None => true,
-    });
     cpus <= room.cpus
         && memory <= room.memory
-        && models_fit
-        && big.len() >= count as usize
+        && gpus_fit(request, room, &wanted, uid) == Some(true)
         && request.gres.iter().all(|(name, n)| room.gres.get(name).copied().unwrap_or(0) >= *n)
+}
+
+fn gpus_fit(
+    request: &Request,
+    room: &Room<'_>,
+    wanted: &devices::Wanted,
+    uid: u32,
+) -> Option<bool> {
+    let gpus = devices::GpuRoom {
+        node: room.node,
+        policy: room.policy,
+        whole: &room.devices,
+        parts: &room.parts,
+    };
+    let all = devices::gpus_fit(request, &gpus, wanted, uid)?;
+    Some(all && devices::sockets_fit(request, &gpus, uid)?)
 }

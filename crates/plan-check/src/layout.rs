@@ -1,6 +1,6 @@
 //! Does the placement give what was asked, on nodes that may be used?
 
-use crate::{Rule, Violation};
+use crate::{Rule, Violation, devices};
 use muster_model::{
     Constraint, Exclusive, GpuScope, Job, MemoryRequest, Mib, Node, NodeShare, Partition, Request,
     Seconds, Start, State, TimeLimit, Timestamp,
@@ -54,6 +54,7 @@ pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Ve
     check_tasks(request, &nodes, &mut say);
     for (node, share) in &nodes {
         check_share(request, partition, node, share, &mut say);
+        devices::check_grants(request, &state.policy.devices, node, share, &mut say);
     }
     check_job_gpus(request, &nodes, &mut say);
     let mut licences: BTreeMap<String, u32> = BTreeMap::new();
@@ -257,7 +258,7 @@ pub(crate) fn fixed_gpus(
             GpuScope::Job => continue,
             GpuScope::Node => gpus.count,
             GpuScope::Task => gpus.count.saturating_mul(tasks),
-            GpuScope::Socket => gpus.count.saturating_mul(node.sockets()),
+            GpuScope::Socket => gpus.count.saturating_mul(socket_count(request, node)),
         };
         let model = gpus.model.as_ref().map(|m| m.to_ascii_lowercase());
         let sum = fixed.entry(model).or_default();
@@ -343,19 +344,15 @@ fn check_share(
     if share.exclusive != (request.exclusive == Exclusive::Node) {
         say(Rule::Exclusive, format!("is not marked as asked on node {name}"));
     }
-    for grant in &share.devices {
-        let memory = node.devices.get(grant.index as usize).map(|d| d.memory);
-        let small = request.gpu_memory.is_some_and(|least| memory.is_none_or(|m| m < least));
-        if small || grant.share != muster_model::DeviceMilli::WHOLE {
-            say(
-                Rule::GpuMemory,
-                format!("GPU {} of node {name} is not what was asked", grant.index),
-            );
-        }
+    let sockets = socket_count(request, node);
+    if request.gpus.iter().any(|g| g.scope == GpuScope::Socket && g.count > 0)
+        && devices::sockets_served(request, node, share) < sockets
+    {
+        say(Rule::Gpus, format!("has too few GPUs on a socket of node {name}"));
     }
     for (model, count) in fixed_gpus(request, node, share.tasks) {
         let has = match &model {
-            Some(model) => of_model(node, share, model),
+            Some(model) => devices::of_type(node, share, model),
             None => gpus,
         };
         if has < count {
@@ -365,11 +362,9 @@ fn check_share(
     }
 }
 
-fn of_model(node: &Node, share: &NodeShare, model: &str) -> u32 {
-    let is = |index: u32| {
-        node.devices.get(index as usize).is_some_and(|d| d.model.eq_ignore_ascii_case(model))
-    };
-    share.devices.iter().filter(|d| is(d.index)).count() as u32
+/// How many sockets of a node the counts by socket are for.
+fn socket_count(request: &Request, node: &Node) -> u32 {
+    request.sockets_per_node.unwrap_or_else(|| node.sockets()).max(1)
 }
 
 /// Totals over the job, and that there is no GPU too many.
@@ -395,7 +390,7 @@ fn check_job_gpus(
     }
     for (model, count) in &wanted {
         let Some(model) = model else { continue };
-        let has: u32 = nodes.iter().map(|(node, share)| of_model(node, share, model)).sum();
+        let has: u32 = nodes.iter().map(|(node, share)| devices::of_type(node, share, model)).sum();
         if has < *count {
             say(Rule::Gpus, format!("has {has} GPUs {model} in total, needs {count}"));
         }

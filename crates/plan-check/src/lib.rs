@@ -12,6 +12,7 @@
 //! assert!(muster_plan_check::check(&State::default(), &Plan::default()).is_empty());
 //! ```
 
+mod devices;
 mod eligible;
 mod fit;
 mod layout;

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Someone on a node.
-struct Use<'a> {
-    job: &'a Job,
-    share: &'a NodeShare,
+pub(crate) struct Use<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) share: &'a NodeShare,
     /// It starts with the plan: only then may it not touch what is foreign or unhealthy.
-    new: bool,
+    pub(crate) new: bool,
 }
 
 /// The nodes and licences that the starts touch.
@@ -90,7 +90,7 @@ fn check_node(node: &Node, uses: &[Use<'_>], found: &mut Vec<Violation>) {
     };
     let all: Vec<&Use<'_>> = uses.iter().collect();
     check_cpus(node, uses, &mut say);
-    check_devices(node, uses, &mut say);
+    crate::devices::check_use(node, uses, &mut say);
     let any_new = uses.iter().any(|u| u.new);
     let foreign: u64 = node.foreign.iter().filter(|f| f.device.is_none()).map(|f| f.memory.0).sum();
     let taken = uses.iter().fold(0u64, |sum, u| sum.saturating_add(u.share.memory.0));
@@ -153,26 +153,6 @@ fn check_cpus(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_
             say(Rule::CpusOverallocated, &others, detail);
         }
         given.add_all(cpus);
-    }
-}
-
-fn check_devices(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_>], String)) {
-    let mut by_device: BTreeMap<u32, Vec<&Use<'_>>> = BTreeMap::new();
-    for one in uses {
-        for grant in &one.share.devices {
-            by_device.entry(grant.index).or_default().push(one);
-            let device = node.devices.get(grant.index as usize);
-            let unfit = device.is_none_or(|d| d.unhealthy.is_some())
-                || node.foreign.iter().any(|f| f.device == Some(grant.index));
-            if device.is_none() || (one.new && unfit) {
-                let detail = format!("GPU {} of node {} is not to be had", grant.index, node.name);
-                say(Rule::GpuOverallocated, &[one], detail);
-            }
-        }
-    }
-    for (index, users) in by_device.into_iter().filter(|(_, users)| users.len() > 1) {
-        let detail = format!("GPU {index} of node {} given {} times", node.name, users.len());
-        say(Rule::GpuOverallocated, &users, detail);
     }
 }
 

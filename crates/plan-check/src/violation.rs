@@ -67,8 +67,14 @@ pub enum Rule {
     Memory,
     /// GPUs do not follow from the request.
     Gpus,
-    /// A GPU with too little memory, or a share of one that is not whole.
+    /// A GPU, or a part of one, that is not what was asked.
     GpuMemory,
+    /// More thousandths or memory of one GPU than it has.
+    GpuShare,
+    /// MIG instances where the card cannot have them.
+    MigLayout,
+    /// A GPU that fences its users less than was asked, or that serves one user at a time.
+    GpuIsolation,
     /// Other resources do not follow from the request.
     Gres,
     /// Licences do not follow from the request.
@@ -122,6 +128,9 @@ impl Rule {
             Self::Memory => "MEMORY",
             Self::Gpus => "GPUS",
             Self::GpuMemory => "GPU_MEMORY",
+            Self::GpuShare => "GPU_SHARE",
+            Self::MigLayout => "MIG_LAYOUT",
+            Self::GpuIsolation => "GPU_ISOLATION",
             Self::Gres => "GRES",
             Self::Licences => "LICENCES",
             Self::CpusOverallocated => "CPUS_OVERALLOCATED",
@@ -137,7 +146,7 @@ impl Rule {
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 39] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -163,6 +172,9 @@ impl Rule {
         Self::Memory,
         Self::Gpus,
         Self::GpuMemory,
+        Self::GpuShare,
+        Self::MigLayout,
+        Self::GpuIsolation,
         Self::Gres,
         Self::Licences,
         Self::CpusOverallocated,

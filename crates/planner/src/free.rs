@@ -4,7 +4,7 @@ use crate::devices::parts::{self, Part};
 use crate::devices::sets::Fabric;
 use crate::profile::{FOREVER, Profile, Take, Tick, tick};
 use muster_model::{
-    CpuSet, DeviceGrant, DeviceMode, Exclusive, JobId, Mib, Node, NodeShare, TimeLimit, Timestamp,
+    CpuSet, DeviceGrant, Exclusive, JobId, Mib, Node, NodeShare, TimeLimit, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -293,12 +293,6 @@ impl NodeView {
             *masks.entry(domain.map_or(first, |n| n.socket)).or_default() |= bit(device.index);
         }
         masks.into_values().collect()
-    }
-
-    /// The devices that are given out only as a whole.
-    pub(crate) fn whole_only(&self) -> DeviceMask {
-        let whole = self.node.devices.iter().filter(|d| d.mode == DeviceMode::Whole);
-        whole.fold(0, |mask, d| mask | bit(d.index))
     }
 
     pub(crate) fn hold(&mut self, mut holding: Holding, now: Timestamp) {

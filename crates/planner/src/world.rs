@@ -385,7 +385,7 @@ impl World {
             nodes.push(NodeShare {
                 node: view.node.id,
                 tasks: pick.tasks,
-                cpus: devices::cpus::choose(view, chosen.touched(), need.cpus)?,
+                cpus: devices::cpus::choose(view, chosen.touched(), need.cpus, pick.tasks)?,
                 memory: Mib(need.memory),
                 devices: chosen.grants(view),
                 gres: ask.request.gres.clone(),

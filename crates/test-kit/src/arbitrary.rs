@@ -11,15 +11,18 @@ use proptest::prelude::*;
 
 /// A cluster of one to five small nodes in one or two partitions.
 pub fn cluster() -> impl Strategy<Value = String> {
-    let node = (1u32..=4, 0u32..=3, 1u64..=4, 0usize..3, prop::bool::ANY, 1u32..=2);
+    let modes =
+        ["", "", "", " gpu-mode=0@time-slice:4", " gpu-mode=0@mig;1@mps:5", " gpu-mode=none"];
+    let mode = prop::sample::select(modes.to_vec());
+    let node = (1u32..=4, 0u32..=3, 1u64..=4, 0usize..3, prop::bool::ANY, 1u32..=2, mode);
     (prop::collection::vec(node, 1..=5), 0u32..3, 0usize..8).prop_map(|(nodes, licences, rules)| {
         let mut lines = Vec::new();
-        for (i, (cpus, gpus, mem, features, mixed, numa)) in nodes.iter().enumerate() {
+        for (i, (cpus, gpus, mem, features, mixed, numa, mode)) in nodes.iter().enumerate() {
             let features = ["features=red", "features=blue", "features=red,blue"][*features];
             let gpus = match (gpus, mixed) {
                 (0, _) => String::new(),
-                (n, false) => format!(" gpus={n}xa100:40G"),
-                (n, true) => format!(" gpus={n}xa100:40G+1xh100:80G"),
+                (n, false) => format!(" gpus={n}xa100:40G{mode}"),
+                (n, true) => format!(" gpus={n}xa100:40G+1xh100:80G{mode}"),
             };
             lines.push(format!(
                 "node n{} cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1 switch=s{}",
@@ -37,6 +40,7 @@ pub fn cluster() -> impl Strategy<Value = String> {
                 2 => Some("partition main max-nodes=2 max-time=200"),
                 3 => Some("partition main max-mem-per-cpu=1G"),
                 4 => Some("policy kill-invalid-dependency=yes"),
+                5 => Some("policy whole-for-parts=yes memory-is-part=yes"),
                 _ => None,
             }
             .map(str::to_owned),
@@ -68,6 +72,13 @@ pub fn request() -> impl Strategy<Value = String> {
         1 => (1u32..=3, 1u32..=2).prop_map(|(n, t)| format!(" gpus={n} tasks-per-gpu={t}")),
         1 => (1u32..=3).prop_map(|n| format!(" gpus={n} cpus-per-gpu=2 mem-per-gpu=512M")),
         1 => Just(" gpus=1 gpu-memory=80G".to_owned()),
+        1 => (1u32..=2, 1u32..=4).prop_map(|(n, s)| format!(" gpus={n} gpu-share={}", s * 250)),
+        1 => (1u32..=2, 1u32..=5).prop_map(|(n, s)| format!(" gpus-per-node={n} shards={s}")),
+        1 => (1u64..=3).prop_map(|g| format!(" gpus=1 gpu-memory={}G gpu-isolation=mps", g * 10)),
+        1 => (1u32..=3).prop_map(|n| format!(" gpus={n}x1g.5gb")),
+        1 => Just(" gpus-per-node=1xa100_3g.20gb".to_owned()),
+        1 => Just(" gpus-per-node=1x2g.10gb+1x1g.5gb".to_owned()),
+        1 => (1u32..=2).prop_map(|n| format!(" gpus-per-socket={n}")),
     ];
     let memory = prop_oneof![
         3 => Just(" mem=256M".to_owned()),

@@ -11,6 +11,7 @@
 
 use crate::preempt_text;
 use crate::text::{field, memory, names, number, words};
+use muster_model::sharing::{DeviceMode, MigInstance, MigMode, Sharing};
 use muster_model::{
     Account, Availability, BackfillMode, CpuSet, Device, EngineName, EventKind, Licence, Mib, Node,
     NodeChoice, NodeId, NumaDomain, Partition, PartitionState, Policy, Qos, Seconds, State,
@@ -66,16 +67,23 @@ fn nodes(state: &State, words: &[String]) -> Vec<EventKind> {
     let mut partition = "main".to_owned();
     let mut events = Vec::new();
     for (name, id) in names(list).into_iter().zip(state.next_node..) {
-        let mut node = plain_node(NodeId(id), &name);
+        let machine = fields.iter().find_map(|w| w.strip_prefix("machine="));
+        let mut node = match machine {
+            Some(layout) => crate::machines::machine(NodeId(id), &name, layout),
+            None => plain_node(NodeId(id), &name),
+        };
         let mut domains = 1;
         for (key, value) in fields.iter().map(|w| field(w)) {
             match key {
                 "partition" => value.clone_into(&mut partition),
                 "numa" => domains = number(value),
+                "machine" => {}
                 _ => node_field(&mut node, key, value),
             }
         }
-        split_numa(&mut node, domains);
+        if machine.is_none() {
+            split_numa(&mut node, domains);
+        }
         events.push(EventKind::NodeSet { node: Box::new(node) });
     }
     let mut all = state.partitions.get(&partition).map_or_else(
@@ -123,6 +131,17 @@ fn node_field(node: &mut Node, key: &str, value: &str) {
             let each = memory(value);
             node.devices.iter_mut().for_each(|d| d.memory = each);
         }
+        // `gpu-mode=mps`, `gpu-mode=time-slice:5` (pieces), `gpu-mode=mig`, `gpu-mode=mig:3g@0+1g@4`,
+        // for some devices `gpu-mode=0-1@mps`; several are parted by `;`.
+        "gpu-mode" => value.split(';').for_each(|part| gpu_mode(node, part)),
+        "gpu-reserve" => {
+            let reserve = memory(value);
+            for device in &mut node.devices {
+                if let DeviceMode::Shared(sharing) = &mut device.mode {
+                    sharing.reserve = reserve;
+                }
+            }
+        }
         // `gpus=4xa100` or `gpus=2xa100:40G+2xh100:80G`.
         "gpus" => {
             for group in value.split('+') {
@@ -140,6 +159,45 @@ fn node_field(node: &mut Node, key: &str, value: &str) {
         }
         _ => panic!("a node has no {key:?}"),
     }
+}
+
+fn gpu_mode(node: &mut Node, text: &str) {
+    let is_list = |t: &str| t.chars().all(|c| c.is_ascii_digit() || c == '-');
+    let (which, mode) = match text.split_once('@') {
+        Some((list, mode)) if is_list(list) => (Some(list), mode),
+        _ => (None, text),
+    };
+    let which = which.map(|list| CpuSet::parse(list).unwrap_or_else(|e| panic!("{list}: {e}")));
+    let (word, rest) = mode.split_once(':').unwrap_or((mode, ""));
+    for device in &mut node.devices {
+        if which.as_ref().is_some_and(|set| !set.contains(device.index)) {
+            continue;
+        }
+        device.mode = match word {
+            "whole" => DeviceMode::Whole,
+            "mig" => {
+                let instances = rest.split('+').filter(|t| !t.is_empty());
+                let instances: Vec<_> = instances.map(|text| instance(device, text)).collect();
+                DeviceMode::Mig(MigMode { carve: instances.is_empty(), instances })
+            }
+            class => DeviceMode::Shared(Sharing {
+                isolation: class.parse().unwrap_or_else(|e| panic!("{e}")),
+                pieces: if rest.is_empty() { 0 } else { number(rest) },
+                reserve: Mib(0),
+            }),
+        };
+    }
+}
+
+/// `3g@4`: the smallest profile of so many slices, at that start.
+fn instance(device: &Device, text: &str) -> MigInstance {
+    let (slices, start) = text.split_once("g@").unwrap_or_else(|| panic!("no instance {text:?}"));
+    let (compute, start): (u8, u8) = (number(slices), number(start));
+    let table = device.mig_table().unwrap_or_else(|| panic!("{} has no MIG", device.model));
+    let profile = table.profiles.iter().find(|p| p.compute == compute);
+    let slot = profile.and_then(|p| p.slots().find(|s| s.start == start));
+    let slot = slot.unwrap_or_else(|| panic!("no instance {text:?}"));
+    MigInstance { slot, uuid: format!("MIG-{}-{start}", device.index) }
 }
 
 /// Splits CPUs, memory and devices evenly over so many NUMA domains, one a socket.
@@ -222,6 +280,8 @@ fn policy(state: &State, words: &[String]) -> EventKind {
             }
             ("nodes", "pack") => policy.nodes = NodeChoice::Pack,
             ("nodes", "spread") => policy.nodes = NodeChoice::Spread,
+            ("whole-for-parts", _) => policy.devices.whole_for_parts = value == "yes",
+            ("memory-is-part", _) => policy.devices.memory_is_part = value == "yes",
             ("kill-invalid-dependency", _) => policy.kill_invalid_dependency = value == "yes",
             _ => panic!("policy has no {key}={value}"),
         }

@@ -7,6 +7,8 @@
 
 use crate::fixture::minutes;
 use crate::text::{field, memory, names, number, words};
+use muster_model::amount::DeviceMilli;
+use muster_model::sharing::GpuShare;
 use muster_model::{
     ArraySpec, Checkpoint, Constraint, Dependency, DependencyKind, DependencyTarget,
     DependencyTerm, Exclusive, GpuCount, GpuScope, IndexRanges, JobId, JobSpec, Joiner,
@@ -81,7 +83,9 @@ fn request_field(spec: &mut JobSpec, key: &str, value: &str) -> bool {
             let (count, model) = text.split_once('x').map_or((text, None), |(c, m)| (c, Some(m)));
             GpuCount { model: model.map(str::to_owned), count: number(count), scope }
         };
-        value.split('+').map(group).collect()
+        // `1x1g.10gb+me` is one group.
+        let value = value.replace("gb+me", "gb~me");
+        value.split('+').map(|text| group(&text.replace('~', "+"))).collect()
     };
     match key {
         "nodes" => request.nodes = Some(node_count(value)),
@@ -103,6 +107,14 @@ fn request_field(spec: &mut JobSpec, key: &str, value: &str) -> bool {
         "gpus-per-task" => request.gpus.extend(gpus(GpuScope::Task)),
         "gpus-per-socket" => request.gpus.extend(gpus(GpuScope::Socket)),
         "gpu-memory" => request.gpu_memory = Some(memory(value)),
+        // Thousandths, or `0.25`.
+        "gpu-share" => request.gpu_share = Some(GpuShare::Milli(milli(value))),
+        "shards" => request.gpu_share = Some(GpuShare::Pieces(number(value))),
+        "gpu-isolation" => {
+            request.gpu_isolation = Some(value.parse().unwrap_or_else(|e| panic!("{e}")));
+        }
+        "sockets" => request.sockets_per_node = Some(number(value)),
+        "enforce-binding" => request.cpus_near_gpus = true,
         "gres" => {
             for (name, count) in value.split(',').filter_map(|g| g.split_once(':')) {
                 request.gres.insert(name.to_owned(), number(count));
@@ -130,6 +142,11 @@ fn request_field(spec: &mut JobSpec, key: &str, value: &str) -> bool {
         _ => return false,
     }
     true
+}
+
+fn milli(text: &str) -> DeviceMilli {
+    let Some(decimals) = text.strip_prefix("0.") else { return DeviceMilli(number(text)) };
+    DeviceMilli(number(&format!("{decimals:0<3}")))
 }
 
 fn node_count(text: &str) -> NodeCount {

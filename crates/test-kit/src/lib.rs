@@ -14,6 +14,7 @@ pub mod arbitrary;
 pub mod fixture;
 pub mod job_text;
 pub mod lab;
+pub mod machines;
 mod preempt_text;
 pub mod scenario;
 pub mod text;

@@ -7,6 +7,8 @@
 use crate::lab::Lab;
 use crate::text::{node_names, words};
 use crate::{fixture, job_text};
+use muster_model::node::ForeignUse;
+use muster_model::placement::DeviceGrant;
 use muster_model::{
     Availability, Decision, Drain, EndCause, EventKind, ExitStatus, Hold, JobId, JobUpdate, Plan,
     Preempt, Reason, Seconds, State, TimeLimit, Timestamp,
@@ -86,6 +88,8 @@ fn run_command(lab: &mut Lab, scheduler: &mut dyn Scheduler, command: &str) -> V
             lab.end(job(lab), ExitStatus::default(), EndCause::NodeLost);
         }
         "cancel" => lab.cancel(job(lab)),
+        "where" => return whereabouts(&lab.state, job(lab)),
+        "foreign" => foreign(lab, &args),
         "show" => {
             let id = job(lab);
             let record = &lab.state.jobs[&id];
@@ -99,6 +103,47 @@ fn run_command(lab: &mut Lab, scheduler: &mut dyn Scheduler, command: &str) -> V
         _ => panic!("no command {verb:?}"),
     }
     Vec::new()
+}
+
+/// What a running job has on each of its nodes.
+fn whereabouts(state: &State, job: JobId) -> Vec<String> {
+    let Some(placement) = &state.jobs[&job].placement else { return vec!["nowhere".to_owned()] };
+    let grant = |node: &muster_model::Node, grant: &DeviceGrant| {
+        let device = &node.devices[grant.index as usize];
+        match grant.mig {
+            Some(slot) => {
+                let name = device.profile_name(slot).unwrap_or("unknown");
+                format!("gpu {} {name} at {}", grant.index, slot.start)
+            }
+            None if grant.is_whole() => format!("gpu {}", grant.index),
+            None => format!("gpu {} {}/1000 {}", grant.index, grant.share.0, grant.memory),
+        }
+    };
+    let line = |share: &muster_model::NodeShare| {
+        let node = &state.nodes[&share.node];
+        let grants = share.devices.iter().map(|g| format!(", {}", grant(node, g)));
+        format!("{}: cpus {}{}", node.name, share.cpus, grants.collect::<String>())
+    };
+    placement.nodes.iter().map(line).collect()
+}
+
+/// `foreign NODE gpu=0:4G`: what is not ours takes memory of a GPU; without more, it lets go.
+fn foreign(lab: &mut Lab, args: &[String]) {
+    let (name, uses) = args.split_first().unwrap_or_else(|| panic!("foreign NODE ..."));
+    let node = lab.state.node_named(name).unwrap_or_else(|| panic!("no node {name:?}")).id;
+    let of = |word: &String| {
+        let (_, value) = crate::text::field(word);
+        let (index, memory) = value.split_once(':').unwrap_or((value, "0"));
+        ForeignUse {
+            device: Some(crate::text::number(index)),
+            memory: crate::text::memory(memory),
+            owner: "someone".to_owned(),
+            what: "1 python".to_owned(),
+            ..ForeignUse::default()
+        }
+    };
+    let foreign = uses.iter().map(of).collect();
+    lab.event(EventKind::NodeForeign { node, foreign });
 }
 
 fn node_command(lab: &mut Lab, verb: &str, names: &str) {

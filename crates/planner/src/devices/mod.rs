@@ -185,7 +185,7 @@ impl Choice<'_> {
                     if missing > 0 && !or_whole {
                         return None;
                     }
-                    let whole = self.view.whole_only() & pool & self.left;
+                    let whole = pool & self.left & !self.chosen.touched();
                     if missing > 0 {
                         self.take_whole(whole, missing)?;
                     }
