@@ -2,8 +2,8 @@
 
 use crate::{
     Account, Availability, Claim, Drain, ExitReport, ForeignUse, Hold, JobId, JobSpec, Licence,
-    Node, NodeId, Partition, Placement, Policy, Qos, Reason, SignalScope, StepRecord, StopCause,
-    TimeLimit, Timestamp, Topology, Victim, is_default,
+    Node, NodeId, Partition, Placement, Policy, Qos, Reason, Reservation, ReservedNode,
+    SignalScope, StepRecord, StopCause, TimeLimit, Timestamp, Topology, Victim, Window, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -102,6 +102,41 @@ pub enum EventKind {
     LicenceRemoved {
         /// Its name.
         name: String,
+    },
+    /// A reservation is there, or is described anew.
+    ReservationSet {
+        /// The description.
+        reservation: Box<Reservation>,
+    },
+    /// A reservation is gone; its waiting jobs are held or let go, as it says.
+    ReservationRemoved {
+        /// Its name.
+        name: String,
+    },
+    /// A repeated reservation goes on to its next occurrence.
+    ReservationAdvanced {
+        /// Its name.
+        name: String,
+        /// The occurrence that counts from here on.
+        window: Window,
+        /// Those after it that are worked out.
+        #[serde(default, skip_serializing_if = "is_default")]
+        later: Vec<Window>,
+    },
+    /// A reservation has other nodes.
+    ReservationNodes {
+        /// Its name.
+        name: String,
+        /// All that it has from here on.
+        nodes: Vec<ReservedNode>,
+    },
+    /// A reservation that has begun has no job any more, or again has one (`None`).
+    ReservationIdle {
+        /// Its name.
+        name: String,
+        /// Since when.
+        #[serde(default, skip_serializing_if = "is_default")]
+        since: Option<Timestamp>,
     },
     /// The policy from here on.
     PolicySet {

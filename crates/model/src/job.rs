@@ -191,6 +191,8 @@ pub enum StopCause {
     Deadline,
     /// Another component of its heterogeneous job is gone.
     HetPeer,
+    /// The reservation that it ran in is over.
+    ReservationOver,
 }
 
 /// A signal to deliver once.

@@ -40,6 +40,7 @@ pub mod priority;
 pub mod qos;
 pub mod reason;
 pub mod request;
+pub mod reservation;
 pub mod sharing;
 pub mod spec;
 pub mod state;
@@ -86,6 +87,10 @@ pub use qos::{Qos, QosFlags, QosLimits};
 pub use reason::Reason;
 pub use request::{
     Exclusive, GpuCount, GpuScope, LicenceRequest, MemoryRequest, NodeCount, Request, SwitchWish,
+};
+pub use reservation::{
+    Access, Group, Names, Repeat, Reservation, ReservationFlag, ReservedNode, ReservedPart, Want,
+    Window,
 };
 pub use sharing::{
     DeviceMode, DeviceWish, GpuShare, Isolation, MigInstance, MigMode, MigSlot, Sharing,

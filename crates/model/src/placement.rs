@@ -14,6 +14,9 @@ pub struct Placement {
     /// Licences it holds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub licences: BTreeMap<String, u32>,
+    /// The reservation that it runs in.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reservation: Option<String>,
 }
 
 /// What a job has on one node.

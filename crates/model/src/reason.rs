@@ -124,6 +124,41 @@ pub enum Reason {
         /// The name.
         name: String,
     },
+    /// The reservation that it named is over; it is held until somebody looks.
+    ReservationDeleted {
+        /// The name.
+        name: String,
+    },
+    /// Its owner or account may not use the reservation that it names.
+    ReservationDenied {
+        /// The name.
+        name: String,
+    },
+    /// The reservation that it names has not begun.
+    ReservationWaits {
+        /// The name.
+        name: String,
+        /// When it begins.
+        start: Timestamp,
+    },
+    /// It could run on after the reservation that it names is over.
+    ReservationTooShort {
+        /// The name.
+        name: String,
+        /// When it is over.
+        end: Timestamp,
+    },
+    /// It could run into a reservation that is not its own.
+    Reserved {
+        /// The name.
+        name: String,
+        /// When it begins.
+        start: Timestamp,
+        /// When it is over; [`Timestamp::NEVER`] is without an end.
+        end: Timestamp,
+        /// It is for maintenance.
+        maintenance: bool,
+    },
     /// A GPU's free memory is too small.
     GpuMemory {
         /// What each GPU must have free.
@@ -213,6 +248,11 @@ impl Reason {
             Self::Licences { .. } => "LICENCES",
             Self::LicencesNeverEnough { .. } => "LICENCES_NEVER_ENOUGH",
             Self::ReservationAbsent { .. } => "RESERVATION_ABSENT",
+            Self::ReservationDeleted { .. } => "RESERVATION_DELETED",
+            Self::ReservationDenied { .. } => "RESERVATION_DENIED",
+            Self::ReservationWaits { .. } => "RESERVATION_WAITS",
+            Self::ReservationTooShort { .. } => "RESERVATION_TOO_SHORT",
+            Self::Reserved { .. } => "RESERVED",
             Self::GpuMemory { .. } => "GPU_MEMORY",
             Self::Switches { .. } => "SWITCHES",
             Self::Deadline { .. } => "DEADLINE",
@@ -250,7 +290,14 @@ impl Reason {
             Self::GangIncomplete { .. } => "Dependency",
             Self::Priority { .. } | Self::HetPeer { .. } | Self::BudgetEnded => "Priority",
             Self::Licences { .. } | Self::LicencesNeverEnough { .. } => "Licenses",
-            Self::ReservationAbsent { .. } => "Reservation",
+            Self::ReservationDeleted { .. } => "ReservationDeleted",
+            // Slurm's words for this one are two, with a comma.
+            Self::Reserved { maintenance: true, .. } => "ReqNodeNotAvail, Reserved for maintenance",
+            Self::ReservationAbsent { .. }
+            | Self::ReservationDenied { .. }
+            | Self::ReservationWaits { .. }
+            | Self::ReservationTooShort { .. }
+            | Self::Reserved { .. } => "Reservation",
             Self::Deadline { .. } => "DeadLine",
             Self::LaunchFailedHeld { .. } => "JobHoldMaxRequeue",
         }
@@ -293,6 +340,16 @@ impl Reason {
             Self::Licences { name: "sim".to_owned(), wanted: 2, free: 1 },
             Self::LicencesNeverEnough { name: "sim".to_owned(), wanted: 9, total: 4 },
             Self::ReservationAbsent { name: "demo".to_owned() },
+            Self::ReservationDeleted { name: "demo".to_owned() },
+            Self::ReservationDenied { name: "demo".to_owned() },
+            Self::ReservationWaits { name: "demo".to_owned(), start: Timestamp::from_secs(60) },
+            Self::ReservationTooShort { name: "demo".to_owned(), end: Timestamp::from_secs(60) },
+            Self::Reserved {
+                name: "demo".to_owned(),
+                start: Timestamp::from_secs(60),
+                end: Timestamp::from_secs(120),
+                maintenance: true,
+            },
             Self::GpuMemory { wanted: Mib(81_920), largest: Mib(40_960) },
             Self::Switches { count: 1, wait: Seconds(600) },
             Self::Deadline { at: Timestamp::from_secs(60) },
@@ -415,6 +472,22 @@ impl fmt::Display for Reason {
                 write!(f, "needs {wanted} of licence {name}; there are {total}")
             }
             Self::ReservationAbsent { name } => write!(f, "reservation {name} is not there"),
+            Self::ReservationDeleted { name } => {
+                write!(f, "its reservation {name} is over; held until released")
+            }
+            Self::ReservationDenied { name } => {
+                write!(f, "its user or account may not use reservation {name}")
+            }
+            Self::ReservationWaits { name, .. } => {
+                write!(f, "its reservation {name} has not begun")
+            }
+            Self::ReservationTooShort { name, .. } => {
+                write!(f, "could not end before its reservation {name} is over")
+            }
+            Self::Reserved { name, maintenance: true, .. } => {
+                write!(f, "could run into maintenance ({name})")
+            }
+            Self::Reserved { name, .. } => write!(f, "could run into reservation {name}"),
             Self::GpuMemory { wanted, largest } => write!(
                 f,
                 "needs {wanted} free on each GPU; the largest GPU that it may use has {largest}"
@@ -461,7 +534,8 @@ mod tests {
         let codes: BTreeSet<_> = samples.iter().map(Reason::code).collect();
         assert_eq!(codes.len(), samples.len());
         for reason in samples {
-            assert!(!reason.slurm_word().contains(' '), "{reason:?}");
+            let maintenance = matches!(reason, Reason::Reserved { maintenance: true, .. });
+            assert_eq!(reason.slurm_word().contains(' '), maintenance, "{reason:?}");
             let text = reason.to_string();
             assert!(!text.ends_with('.') && !text.is_empty(), "{text}");
         }

@@ -107,7 +107,7 @@ pub struct Request {
     /// Licences, all of them at once.
     #[serde(skip_serializing_if = "is_default")]
     pub licences: Vec<LicenceRequest>,
-    /// The reservation to run in.
+    /// The reservation to run in, or several by preference, parted by commas.
     #[serde(skip_serializing_if = "is_default")]
     pub reservation: Option<String>,
 }

@@ -3,7 +3,7 @@
 use crate::usage::StoredTally;
 use crate::{
     Account, BlobId, GateTarget, Holder, Job, JobId, JobSpec, Licence, Node, NodeId, Partition,
-    Policy, Qos, SCHEMA_VERSION, Tally, Timestamp, Topology, is_default,
+    Policy, Qos, Reservation, SCHEMA_VERSION, Tally, Timestamp, Topology, is_default,
 };
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,8 @@ pub struct State {
     pub licences: OrdMap<String, Licence>,
     /// How the nodes are joined.
     pub topology: Arc<Topology>,
+    /// Reservations by name.
+    pub reservations: OrdMap<String, Arc<Reservation>>,
     /// The policy.
     pub policy: Arc<Policy>,
     /// What is held and was used, by whom.
@@ -109,6 +111,8 @@ struct Parts {
     licences: Vec<Licence>,
     #[serde(default, skip_serializing_if = "is_default")]
     topology: Arc<Topology>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    reservations: Vec<Arc<Reservation>>,
     policy: Arc<Policy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage: Option<Vec<StoredTally>>,
@@ -221,6 +225,7 @@ impl From<State> for Parts {
             qos: state.qos.values().cloned().collect(),
             licences: state.licences.values().cloned().collect(),
             topology: state.topology,
+            reservations: state.reservations.values().cloned().collect(),
             policy: state.policy,
         }
     }
@@ -236,6 +241,7 @@ impl From<Parts> for State {
             topology: parts.topology,
             policy: parts.policy,
             licences: parts.licences.into_iter().map(|l| (l.name.clone(), l)).collect(),
+            reservations: parts.reservations.into_iter().map(|r| (r.name.clone(), r)).collect(),
             qos: parts.qos.into_iter().map(|q| (q.name.clone(), q)).collect(),
             accounts: parts.accounts.into_iter().map(|a| (a.name.clone(), a)).collect(),
             partitions: parts.partitions.into_iter().map(|p| (p.name.clone(), p)).collect(),

@@ -204,7 +204,9 @@ impl State {
         if old.is_pending() {
             match cause {
                 StopCause::Requeue { hold: true } => return self.hold(at, id, &Hold::User),
-                StopCause::Requeue { hold: false } | StopCause::Preempted(_) => return Ok(()),
+                StopCause::Requeue { hold: false }
+                | StopCause::Preempted(_)
+                | StopCause::ReservationOver => return Ok(()),
                 StopCause::Cancelled(_) | StopCause::HetPeer => new.state = JobState::Cancelled,
                 StopCause::Deadline => new.state = JobState::Deadline,
             }

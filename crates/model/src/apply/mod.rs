@@ -3,6 +3,7 @@
 mod gates;
 mod jobs;
 mod preempt;
+mod reservations;
 mod run;
 
 use crate::{Event, EventKind, Job, JobId, Node, NodeId, State};
@@ -27,6 +28,14 @@ pub enum ApplyError {
         event: &'static str,
         /// The node.
         node: NodeId,
+    },
+    /// The reservation is not in the state.
+    #[error("event {event} names reservation {name}, which is not there")]
+    UnknownReservation {
+        /// The event's name.
+        event: &'static str,
+        /// The reservation.
+        name: String,
     },
     /// The event cannot follow what came before.
     #[error("event {event} on job {job} cannot follow: {why}")]
@@ -104,6 +113,19 @@ impl State {
             }
             EventKind::LicenceRemoved { name } => {
                 self.licences.remove(name);
+            }
+            EventKind::ReservationSet { reservation } => {
+                let mut reservation = reservation.as_ref().clone();
+                reservation.nodes.sort_by_key(|n| n.node);
+                self.reservations.insert(reservation.name.clone(), Arc::new(reservation));
+            }
+            EventKind::ReservationRemoved { name } => self.remove_reservation(at, name),
+            EventKind::ReservationAdvanced { name, window, later } => {
+                self.advance_reservation(name, *window, later)?;
+            }
+            EventKind::ReservationNodes { name, nodes } => self.set_reserved_nodes(name, nodes)?,
+            EventKind::ReservationIdle { name, since } => {
+                self.change_reservation("reservation_idle", name, |r| r.idle_since = *since)?;
             }
             EventKind::PolicySet { policy } => self.policy = Arc::new(policy.as_ref().clone()),
             EventKind::JobSubmitted { first, specs } => self.submit(at, *first, specs)?,

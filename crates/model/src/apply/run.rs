@@ -201,6 +201,7 @@ impl State {
                 }
                 Some(StopCause::Preempted(_)) => Outcome::Over(JobState::Preempted),
                 Some(StopCause::Deadline) => Outcome::Over(JobState::Deadline),
+                Some(StopCause::ReservationOver) => Outcome::Over(JobState::Timeout),
                 Some(StopCause::Cancelled(_) | StopCause::HetPeer) => {
                     Outcome::Over(JobState::Cancelled)
                 }
