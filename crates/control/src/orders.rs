@@ -173,7 +173,10 @@ fn grace_of(state: &State, job: &Job) -> Seconds {
         }
         StopCause::Preempted(_) => partition_grace(state, job).unwrap_or(usual).max(checkpoint),
         StopCause::Requeue { .. } => usual.max(checkpoint),
-        StopCause::Cancelled(_) | StopCause::Deadline | StopCause::HetPeer => usual,
+        StopCause::Cancelled(_)
+        | StopCause::Deadline
+        | StopCause::HetPeer
+        | StopCause::ReservationOver => usual,
     }
 }
 

@@ -30,9 +30,6 @@ pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Ve
     let request = &job.spec.request;
     let placement = &start.placement;
     let mut say = |rule: Rule, detail: String| found.push(Violation::of(rule, job.id, detail));
-    if let Some(name) = &request.reservation {
-        say(Rule::Reservation, format!("names reservation {name}, which is not there"));
-    }
     let Some(partition) = state.partitions.get(&placement.partition) else {
         say(Rule::Partition, format!("partition {} is not there", placement.partition));
         return;

@@ -18,6 +18,7 @@ mod fit;
 mod layout;
 mod order;
 mod promise;
+mod reservation;
 mod usage;
 mod violation;
 mod waiting;
@@ -37,6 +38,7 @@ pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
     }
     usage::check_starts(state, &starts, &mut found);
     promise::check(state, plan, &starts, &mut found);
+    reservation::check(state, plan, &starts, &mut found);
     found
 }
 

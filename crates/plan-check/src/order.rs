@@ -16,7 +16,9 @@ pub(crate) fn key(state: &State, job: &Job) -> Key {
         .iter()
         .filter_map(|name| state.partitions.get(name).map(AsRef::as_ref))
         .collect();
-    let tier = partitions.iter().map(|p| p.tier).max().unwrap_or(0);
+    let tier = partitions.iter().map(|p| p.tier).max().unwrap_or(0).min(u32::MAX >> 1);
+    // Who names a reservation comes first (S-42).
+    let tier = tier + if job.spec.request.reservation.is_some() { 1 << 31 } else { 0 };
     let from_partition = partitions.iter().map(|p| i64::from(p.priority)).max().unwrap_or(0);
     let from_qos = state.qos.get(&job.spec.qos).map_or(0, |q| i64::from(q.priority));
     let computed = (from_qos + from_partition).saturating_sub(job.spec.nice);
@@ -72,17 +74,21 @@ fn could_run(state: &State, plan: &Plan, job: &Job, partition: &Partition) -> bo
     {
         return false;
     }
-    let licences = request
-        .licences
-        .iter()
-        .all(|l| state.licences.get(&l.name).is_some_and(|have| have.total >= l.count));
+    let licences = request.licences.iter().all(|l| {
+        state.licences.get(&l.name).is_some_and(|have| have.total >= l.count)
+            && crate::reservation::licence_is_free(state, &l.name)
+    });
     licences
         && request.licences.len() < 2
         && crate::waiting::some_set(
             state,
             job,
             partition,
-            |id| room(state, plan.now, &[], id, When::Empty),
+            |id| {
+                // What is reserved now and then is not counted on.
+                let free = state.reservations.values().all(|r| r.on(id).is_none());
+                if free { room(state, plan.now, &[], id, When::Empty) } else { None }
+            },
             |rooms| lies_on(job, partition, rooms) == Some(true),
         )
 }

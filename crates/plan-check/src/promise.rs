@@ -72,7 +72,11 @@ fn broken(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise) -> Opt
     if !holding.any(|holds| holds.is_none_or(|yes| yes)) {
         return Some("its nodes have too little room then".to_owned());
     }
-    licence_short(state, plan, new, promise).map(|name| format!("too few licences {name} then"))
+    let reserved =
+        crate::reservation::promise_in_the_way(state, job, promise.start, &promise.nodes);
+    reserved.or_else(|| {
+        licence_short(state, plan, new, promise).map(|name| format!("too few licences {name} then"))
+    })
 }
 
 fn licence_short(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise) -> Option<String> {

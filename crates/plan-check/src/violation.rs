@@ -39,8 +39,12 @@ pub enum Rule {
     Partition,
     /// Beyond the partition's limits on time or nodes.
     PartitionLimit,
-    /// A reservation that is not there.
+    /// A reservation that is not there, that the job does not name or may not use.
     Reservation,
+    /// Nodes, parts of nodes or licences that are reserved for others at some time of the limit.
+    Reserved,
+    /// A job in a reservation beyond its nodes or its time.
+    OutsideReservation,
     /// A node that is not there, or is listed twice.
     UnknownNode,
     /// A node that is not of the partition.
@@ -114,6 +118,8 @@ impl Rule {
             Self::Partition => "PARTITION",
             Self::PartitionLimit => "PARTITION_LIMIT",
             Self::Reservation => "RESERVATION",
+            Self::Reserved => "RESERVED",
+            Self::OutsideReservation => "OUTSIDE_RESERVATION",
             Self::UnknownNode => "UNKNOWN_NODE",
             Self::NotInPartition => "NOT_IN_PARTITION",
             Self::NodeUnusable => "NODE_UNUSABLE",
@@ -146,7 +152,7 @@ impl Rule {
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 41] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -158,6 +164,8 @@ impl Rule {
         Self::Partition,
         Self::PartitionLimit,
         Self::Reservation,
+        Self::Reserved,
+        Self::OutsideReservation,
         Self::UnknownNode,
         Self::NotInPartition,
         Self::NodeUnusable,

@@ -5,7 +5,7 @@
 
 use crate::fit::{New, Room, When, lies_on, room};
 use crate::layout::{few_switches, neighbours, satisfied};
-use crate::{Rule, Violation, decided, eligible, order, promise, starts};
+use crate::{Rule, Violation, decided, eligible, order, promise, reservation, starts};
 use muster_model::{BackfillMode, Job, JobId, NodeId, Partition, Plan, Promise, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,8 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
                 job,
                 partition,
                 |id| {
-                    let open = harmless || !promised.contains(&id);
+                    let open = (harmless || !promised.contains(&id))
+                        && reservation::is_free_of(state, id, plan.now, end);
                     if open { room(state, plan.now, &new, id, When::Now) } else { None }
                 },
                 |rooms| {
@@ -112,6 +113,9 @@ fn licences_left(
         })
     };
     wanted.iter().all(|(name, count)| {
+        if !reservation::licence_is_free(state, name) {
+            return false;
+        }
         let total = state.licences.get(*name).map_or(0, |l| l.total);
         let running: u32 = state
             .index

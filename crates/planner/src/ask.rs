@@ -54,6 +54,12 @@ pub(crate) struct Ask {
     plain: bool,
     /// At most so many leaf switches, while it waits for that.
     pub(crate) switches: Option<u32>,
+    /// The reservation that it would run in.
+    pub(crate) inside: Option<String>,
+    /// It is tried as if nothing were reserved.
+    pub(crate) heedless: bool,
+    /// The queue whose first blocked job has a promise.
+    pub(crate) lane: String,
     /// For a part of the job: one task, and one GPU of a total.
     pub(crate) part_floor: Floor,
     /// For the whole job on one node.
@@ -130,6 +136,9 @@ impl Ask {
             typical: policy.typical_shares.clone(),
             plain: false,
             switches: None,
+            inside: None,
+            heedless: false,
+            lane: partition.name.clone(),
             part_floor: Floor::default(),
             whole_floor: Floor::default(),
             level: OnceLock::new(),
@@ -214,6 +223,18 @@ impl Ask {
             && self.switches.is_none()
             && self.request.node_list.is_empty()
             && self.alternatives.len() == 1
+    }
+
+    /// The same, tried as if nothing were reserved.
+    pub(crate) fn heedless(&self) -> Self {
+        let mut ask = self.clone();
+        ask.heedless = true;
+        ask
+    }
+
+    /// False where it is tried as if nothing were reserved.
+    pub(crate) const fn heeds(&self) -> bool {
+        !self.heedless
     }
 
     /// The GPU models named, in lower case.

@@ -70,6 +70,8 @@ impl Cache {
         seen.policy != state.policy
             || seen.qos != state.qos
             || seen.partitions != state.partitions
+            || seen.reservations != state.reservations
+            || (!state.reservations.is_empty() && seen.accounts != state.accounts)
             || seen.index.node_by_name != state.index.node_by_name
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Depth {
     partitions: BTreeMap<String, u32>,
     users: BTreeMap<u32, u32>,
     accounts: BTreeMap<String, u32>,
-    /// For each partition the first job that was promised a start there.
+    /// For each lane the first job that was promised a start there.
     heads: BTreeMap<String, JobId>,
 }
 
@@ -49,12 +49,12 @@ impl Depth {
         self.is_deep() && self.total < self.bounds.total
     }
 
-    /// True where the first waiting job of the partition has its promise.
-    pub(crate) fn is_promised(&self, partition: &str) -> bool {
-        self.heads.contains_key(partition)
+    /// True where the first waiting job of the lane ([`Ask::lane`]) has its promise.
+    pub(crate) fn is_promised(&self, lane: &str) -> bool {
+        self.heads.contains_key(lane)
     }
 
-    /// For each partition the job that has its first promise.
+    /// For each lane the job that has its first promise.
     pub(crate) fn into_heads(self) -> BTreeMap<String, JobId> {
         self.heads
     }
@@ -65,7 +65,7 @@ impl Depth {
         asks: &'a [Vec<Ask>],
         group: &[&Arc<Job>],
     ) -> Option<Allowed<'a>> {
-        let open = |ask: &&Ask| !self.is_promised(&ask.partition.name);
+        let open = |ask: &&Ask| !self.is_promised(&ask.lane);
         let is_head = asks.iter().flatten().any(|ask| open(&ask));
         let deep = self.is_deep() && group.first().is_some_and(|job| self.has_room(asks, job));
         let all = || asks.iter().map(|part| part.iter().collect()).collect();
@@ -112,7 +112,7 @@ impl Depth {
             *self.partitions.entry(ask.partition.name.clone()).or_default() += 1;
         }
         for ask in asked {
-            self.heads.entry(ask.partition.name.clone()).or_insert(leader.id);
+            self.heads.entry(ask.lane.clone()).or_insert(leader.id);
         }
     }
 }

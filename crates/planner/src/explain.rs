@@ -76,6 +76,9 @@ const fn waits_for_others(reason: &Reason) -> bool {
             | Reason::Priority { .. }
             | Reason::Licences { .. }
             | Reason::HetPeer { .. }
+            | Reason::Reserved { .. }
+            | Reason::ReservationWaits { .. }
+            | Reason::ReservationTooShort { .. }
     )
 }
 
@@ -98,13 +101,13 @@ fn all_reasons(
     job: &Arc<Job>,
     ahead: &[JobId],
 ) -> Vec<Reason> {
+    if reasoner.starts_now(job.id) {
+        return vec![Reason::NotPlannedYet];
+    }
     let mut reasons = gate_reasons(state, job, reasoner.now);
     reasons.extend(reasoner.blocked_alone(job));
     if !reasons.is_empty() {
         return reasons;
-    }
-    if reasoner.starts_now(job.id) {
-        return vec![Reason::NotPlannedYet];
     }
     if let Some(peer) = reasoner.split_peer(job) {
         return vec![Reason::HetPeer { peer }];
@@ -119,6 +122,9 @@ fn all_reasons(
             None if part.offset > 0 => return vec![Reason::HetPeer { peer: part.leader }],
             None => {}
         }
+    }
+    if let Some(reserved) = reasoner.reserved_alone(job) {
+        return vec![reserved];
     }
     let behind = reasoner.head_of(job).filter(|head| *head != job.id);
     let key = order_key(state, leader(state, job));

@@ -351,6 +351,28 @@ impl NodeView {
         self.by_user
     }
 
+    /// The node with only these CPUs and devices, as far as it has them.
+    pub(crate) fn narrowed(
+        &self,
+        cpus: Option<&CpuSet>,
+        devices: DeviceMask,
+        now: Timestamp,
+    ) -> Self {
+        let mut view = self.clone();
+        if let Some(cpus) = cpus {
+            view.base_cpus = view.base_cpus.intersection(cpus);
+            view.base_cpu_count = view.base_cpus.len();
+            for held in &mut view.holdings {
+                held.cpu_count = held.cpus.intersection(&view.base_cpus).len();
+            }
+        }
+        view.base_devices &= devices;
+        view.base_parts.retain(|part| devices & bit(part.index) != 0);
+        view.recount();
+        view.rebuild(now);
+        view
+    }
+
     fn recount(&mut self) {
         let left = self.left(|_| true);
         self.free_cpus = left.0;
@@ -459,6 +481,13 @@ impl Pool {
             }
         }
         least
+    }
+
+    /// How many of it jobs hold that `which` says yes to, at an instant of a span.
+    pub(crate) fn held_by(&self, span: Span, at: Timestamp, which: impl Fn(JobId) -> bool) -> u32 {
+        let point = span.at(at);
+        let held = self.holds.iter().filter(|(job, end, _)| which(*job) && !point.outlives(*end));
+        held.fold(0, |sum, hold| sum.saturating_add(hold.2))
     }
 
     fn free_at(&self, span: Span, at: Timestamp) -> u32 {

@@ -186,7 +186,8 @@ fn alone(world: &World, ask: &Ask, span: Span, node: usize) -> Option<Pick> {
     if !world.could_give(node, ask.whole_floor, span) {
         return None;
     }
-    let view = world.view(node);
+    let view = world.view_for(node, ask, span)?;
+    let view = view.as_ref();
     let named = &ask.request.node_list;
     let alternative = ask.alternatives.first()?;
     let tasks = match ask.tasks {
@@ -218,7 +219,8 @@ pub(crate) fn capacity(
     span: Span,
     node: usize,
 ) -> Option<(u32, Vec<u32>)> {
-    let view = world.view(node);
+    let view = world.view_for(node, ask, span)?;
+    let view = view.as_ref();
     if !ask.may_use(view) || !ask.alternatives.get(alternative)?.admits(&view.node.features) {
         return None;
     }
@@ -335,7 +337,8 @@ fn spread(world: &World, ask: &Ask, span: Span, mut chosen: Vec<&Candidate>) -> 
     }
     let mut picks = Vec::with_capacity(chosen.len());
     for ((candidate, tasks), share) in chosen.iter().zip(tasks).zip(shares) {
-        let view = world.view(candidate.node);
+        let view = world.view_for(candidate.node, ask, span)?;
+        let view = view.as_ref();
         let tasks = ask.tasks_with(tasks, &share);
         if !ask.fits(view, &view.avail(span), tasks, &share) {
             return None;

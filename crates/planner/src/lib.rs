@@ -29,6 +29,7 @@ mod profile;
 mod queue;
 mod reasons;
 mod reject;
+mod reservations;
 mod round;
 mod select;
 mod shortage;

@@ -3,7 +3,7 @@
 use muster_model::{Job, JobId, OrderMode, State, Timestamp};
 use std::cmp::Reverse;
 
-/// A job's place in the queue: partition tier, then priority, then submission, then its number
+/// A job's place in the queue: whether it names a reservation, then partition tier, then priority, then submission, then its number
 /// (case S-42). Smaller is earlier.
 pub(crate) type OrderKey = (Reverse<u32>, Reverse<i64>, Timestamp, JobId);
 
@@ -16,9 +16,12 @@ pub(crate) fn order_key(state: &State, job: &Job) -> OrderKey {
     }
 }
 
-/// The highest tier among the partitions that the job may run in.
+/// The highest tier among the partitions that the job may run in; above all tiers where it names a
+/// reservation.
 fn tier(state: &State, job: &Job) -> u32 {
-    partitions(state, job).map(|p| p.tier).max().unwrap_or(0)
+    let tier = partitions(state, job).map(|p| p.tier).max().unwrap_or(0);
+    let reserved = u32::from(job.spec.request.reservation.is_some()) << 31;
+    tier.min(u32::MAX >> 1) | reserved
 }
 
 /// A job's priority: the one set by hand, else its QOS's plus the highest of its partitions' minus

@@ -2,6 +2,7 @@
 
 use crate::ask::Ask;
 use crate::order::{OrderKey, order_key};
+use crate::reservations::{lane, ways};
 use muster_model::{Exclusive, Job, JobId, Request, Seconds, State, TimeLimit, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub(crate) struct PartKey {
     account: Option<String>,
     /// Its wish for few switches still stands.
     wishes_switches: bool,
+    /// The reservations that it may be in.
+    inside: Vec<String>,
 }
 
 /// What makes two queue entries equal for a round.
@@ -234,6 +237,7 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
         uid: uid_matters.then_some(spec.owner.uid),
         account: picky.then(|| spec.account.clone()),
         wishes_switches: switch_wish(job).is_some_and(|(_, until)| until > now),
+        inside: ways(state, job).into_iter().flatten().collect(),
     }
 }
 
@@ -267,22 +271,21 @@ pub(crate) fn limit_in(
 pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
     let spec = &job.spec;
     let request = Arc::new(spec.request.clone());
-    if request.reservation.is_some() {
-        // Reservations are not there yet, so none that is named can be.
-        return Vec::new();
-    }
-    spec.partitions
-        .iter()
-        .filter_map(|name| state.partitions.get(name))
-        .filter(|p| p.state.starts_jobs())
-        .filter(|p| p.allow_accounts.is_empty() || p.allow_accounts.contains(&spec.account))
-        .filter_map(|partition| {
+    let ways = ways(state, job);
+    let partitions = || spec.partitions.iter().filter_map(|name| state.partitions.get(name));
+    ways.iter()
+        .flat_map(|inside| partitions().map(move |partition| (inside, partition)))
+        .filter(|(_, p)| p.state.starts_jobs())
+        .filter(|(_, p)| p.allow_accounts.is_empty() || p.allow_accounts.contains(&spec.account))
+        .filter_map(|(inside, partition)| {
             let limit = limit_in(partition, job.time_limit, spec.time_min)?;
             let time_min = spec.time_min.map(|s| s.0);
             let uid = spec.owner.uid;
             let policy = &state.policy.devices;
             let mut ask =
                 Ask::new(&request, partition, uid, limit, time_min, spec.deadline, policy);
+            ask.lane = lane(&partition.name, inside.as_deref());
+            ask.inside.clone_from(inside);
             ask.switches = switch_wish(job).filter(|wish| wish.1 > now).map(|wish| wish.0);
             Some(ask)
         })

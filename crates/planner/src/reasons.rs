@@ -131,7 +131,7 @@ impl<'a> Reasoner<'a> {
     }
 
     fn verdict(&self, job: &Arc<Job>) -> Verdict {
-        match self.blocked(job) {
+        match self.blocked(job).or_else(|| self.reserved(job)) {
             Some(reason) => Verdict::Blocked(reason),
             None => Verdict::Waits(self.head_of(job)),
         }
@@ -145,8 +145,9 @@ impl<'a> Reasoner<'a> {
 
     /// As [`Self::blocked`], for one component.
     pub(crate) fn blocked_alone(&self, job: &Job) -> Option<Reason> {
-        if let Some(name) = &job.spec.request.reservation {
-            return Some(Reason::ReservationAbsent { name: name.clone() });
+        let own = crate::reservations::blocked(self.state, &self.cache.world, job, self.now);
+        if own.is_some() {
+            return own;
         }
         if let Some(limit) = self.throttled(job) {
             return Some(Reason::ArrayTaskLimit { limit });
@@ -174,6 +175,17 @@ impl<'a> Reasoner<'a> {
             return Some(Reason::NodesUnavailable { nodes });
         }
         Some(shortage::never(self.bare(), first))
+    }
+
+    /// The reservation that keeps the job from starting, or a component of it.
+    fn reserved(&self, job: &Arc<Job>) -> Option<Reason> {
+        group(self.state, job)?.into_iter().find_map(|job| self.reserved_alone(job))
+    }
+
+    /// As [`Self::reserved`], for one component.
+    pub(crate) fn reserved_alone(&self, job: &Job) -> Option<Reason> {
+        let asks = asks(self.state, job, self.now);
+        crate::reservations::reserved(&self.cache.world, &asks, &self.order, self.now)
     }
 
     /// The nodes it takes on a world with nothing on it, in number.
@@ -232,10 +244,7 @@ impl<'a> Reasoner<'a> {
     /// The job that has the promise of one of this job's partitions.
     pub(crate) fn head_of(&self, job: &Job) -> Option<JobId> {
         let promised = &self.outcome.promised;
-        asks(self.state, job, self.now)
-            .iter()
-            .find_map(|ask| promised.get(&ask.partition.name))
-            .copied()
+        asks(self.state, job, self.now).iter().find_map(|ask| promised.get(&ask.lane)).copied()
     }
 
     /// Why a job that could run has to wait: the head of a partition for what is in use, the others

@@ -67,7 +67,7 @@ pub(crate) struct Started {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) plan: Plan,
-    /// For each partition the job that has its first promise.
+    /// For each partition, and each reservation in one, the job that has its first promise.
     pub(crate) promised: BTreeMap<String, JobId>,
     /// The first job that was not looked at because the budget ended.
     pub(crate) stopped_at: Option<OrderKey>,
@@ -269,7 +269,7 @@ impl Round<'_> {
             return Answer::No;
         }
         let strict = self.state.policy.backfill == BackfillMode::None;
-        let barred = |ask: &Ask| strict && walk.depth.is_promised(&ask.partition.name);
+        let barred = |ask: &Ask| strict && walk.depth.is_promised(&ask.lane);
         if asks.iter().any(|part| part.iter().all(barred)) {
             return Answer::No;
         }

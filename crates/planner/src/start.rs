@@ -87,7 +87,7 @@ impl Round<'_> {
         ask: &Ask,
     ) -> Option<(Placement, TimeLimit)> {
         if self.state.policy.backfill == BackfillMode::None
-            && walk.depth.is_promised(&ask.partition.name)
+            && walk.depth.is_promised(&ask.lane)
         {
             return None;
         }
@@ -96,7 +96,8 @@ impl Round<'_> {
         if let Some(picks) = self.picks_now(walk, Some(at), ask, span) {
             return Some((self.cache.world.materialise(ask, &picks, span)?, limit));
         }
-        for limit in shorter_limits(ask, limit, &walk.promises, self.now) {
+        let bounds = self.cache.world.bookings().bounds(ask, self.now);
+        for limit in shorter_limits(ask, limit, &walk.promises, &bounds, self.now) {
             let span = Span::of(self.now, self.now, limit);
             if let Some(picks) = self.picks_now(walk, None, ask, span) {
                 return Some((self.cache.world.materialise(ask, &picks, span)?, limit));
@@ -160,18 +161,22 @@ fn limit_by_deadline(ask: &Ask, now: Timestamp) -> Option<TimeLimit> {
     }
 }
 
-/// The limits below the asked one that end where a promise begins, the longest first.
+/// The limits below the asked one that end where a promise begins or at a reservation's bound, the
+/// longest first.
 fn shorter_limits(
     ask: &Ask,
     limit: TimeLimit,
     promises: &[Promised],
+    bounds: &[Timestamp],
     now: Timestamp,
 ) -> Vec<TimeLimit> {
     let Some(least) = ask.time_min else { return Vec::new() };
     let gaps: BTreeSet<Seconds> = promises
         .iter()
-        .filter(|p| p.start != Timestamp::NEVER)
-        .map(|p| p.start.since(now))
+        .map(|p| p.start)
+        .chain(bounds.iter().copied())
+        .filter(|at| *at != Timestamp::NEVER)
+        .map(|at| at.since(now))
         .filter(|gap| gap.0 >= least.max(1) && limit.seconds().is_none_or(|l| *gap < l))
         .collect();
     gaps.into_iter().rev().map(TimeLimit::Of).collect()

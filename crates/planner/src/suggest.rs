@@ -273,6 +273,12 @@ fn shorter(state: &State, job: &Job, now: Timestamp, without: &Plan) -> Changes 
         .iter()
         .filter(|p| p.job != job.id && p.start != Timestamp::NEVER)
         .map(|p| p.start.since(now).0 / 60 * 60);
+    let reserved = state.reservations.values().map(|r| match r.float {
+        Some(away) => away.0,
+        None if r.window.start > now => r.window.start.since(now).0,
+        None => r.window.end.since(now).0,
+    });
+    let gaps = gaps.chain(reserved.map(|s| s / 60 * 60));
     let limits: BTreeSet<u64> = bounds.chain(gaps).filter(|s| *s >= 60 && *s < asked).collect();
     let with = |s: u64| {
         let mut spec = job.spec.as_ref().clone();

@@ -17,6 +17,8 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 /// So many nodes more than needed are shown to the exact rules first.
 const SPARE: usize = 32;
+/// So many instants are tried in vain where there are reservations.
+const BESIDE_RESERVATIONS_MAX: u32 = 64;
 
 /// The places of all components, each with the ask that found it.
 pub(crate) type Places = Vec<(Ask, Picks)>;
@@ -86,6 +88,10 @@ struct Sweep<'a> {
     /// True where a node that can take a part of the job can do so for good until it is taken:
     /// nothing but amounts decides.
     plain: bool,
+    /// There are reservations: nodes that are open need not be there for the job.
+    booked: bool,
+    /// How often the exact rules found nothing.
+    failed: u32,
     /// Nodes that are open: (last start, node, open since).
     open: BinaryHeap<Reverse<(Tick, usize, Tick)>>,
     /// Nodes that open later: (opens, node, last start).
@@ -104,8 +110,11 @@ impl<'a> Sweep<'a> {
         let plain = shares && ask.is_uniform();
         let (open, later) = (BinaryHeap::new(), BinaryHeap::new());
         let count = ask.node_bounds().map_or(1, |b| b.0) as usize;
-        let wakes = BTreeSet::new();
-        Self { world, ask, level, length, count, plain, open, later, wakes }
+        let wakes: BTreeSet<Tick> =
+            world.bookings().edges(world.now()).filter(|_| ask.heeds()).map(tick).collect();
+        let booked = ask.heeds() && !world.bookings().is_empty();
+        let failed = 0;
+        Self { world, ask, level, length, count, plain, booked, failed, open, later, wakes }
     }
 
     fn end_of(&self, start: Tick) -> Tick {
@@ -138,7 +147,7 @@ impl<'a> Sweep<'a> {
                 later.push(Reverse((from, node, last)));
             }
         });
-        if !self.plain {
+        if !self.plain || (self.booked && self.world.bookings().has_part_of(node)) {
             self.wakes.extend(view.profile.changes(hole.from.max(at), hole.to));
         }
     }
@@ -146,6 +155,7 @@ impl<'a> Sweep<'a> {
     /// The first instant from `at` on at which the exact rules find nodes.
     fn first(mut self, at: Tick, before: Option<Timestamp>, work: &mut Work) -> Option<Found> {
         let mut at = at;
+        self.wakes = self.wakes.split_off(&at.saturating_add(1));
         let level = self.level;
         for hole in level.holes.open_at(at, self.end_of(at)) {
             self.add(hole, at, work);
@@ -156,7 +166,7 @@ impl<'a> Sweep<'a> {
             while self.open.peek().is_some_and(|Reverse(o)| o.0 < at) {
                 self.open.pop();
             }
-            if changed && self.open.len() >= self.count {
+            if changed && self.open.len() >= self.count && self.is_worth_it(at) {
                 let start = instant(at);
                 let licences = self.world.licences_earliest(self.ask, start, self.ask.limit)?;
                 if licences > start {
@@ -165,6 +175,7 @@ impl<'a> Sweep<'a> {
                 if let Some(picks) = self.choose(at, work) {
                     return Some(Found::At(start, picks));
                 }
+                self.failed += 1;
             }
             changed = false;
             let opens = rest.peek().map(|h| h.from);
@@ -189,6 +200,16 @@ impl<'a> Sweep<'a> {
         }
     }
 
+    /// Where there are reservations, only so many instants are tried, and then only those at which a
+    /// reservation begins or is over: a job that they leave no gap for must not try each end of a
+    /// job.
+    fn is_worth_it(&self, at: Tick) -> bool {
+        !self.booked
+            || self.failed < BESIDE_RESERVATIONS_MAX
+            || at == NEVER
+            || self.world.bookings().edges(self.world.now()).any(|edge| tick(edge) == at)
+    }
+
     /// The nodes that the exact rules take at an instant, of those that are open.
     fn choose(&self, at: Tick, work: &mut Work) -> Option<Picks> {
         let mut nodes: Vec<(Tick, usize)> =
@@ -204,7 +225,7 @@ impl<'a> Sweep<'a> {
             if let Some(picks) = place(self.world, self.ask, span, &order, work) {
                 return Some(picks);
             }
-            all = !self.plain;
+            all = !self.plain || self.booked;
         }
         if !all {
             return None;

@@ -6,6 +6,7 @@ use crate::free::{Holding, NodeView, OVERDUE_MS, Pool, Reserved, Span};
 use crate::gang::Picks;
 use crate::levels::{Level, Levels};
 use crate::profile::{FOREVER, instant, tick};
+use crate::reservations::Bookings;
 use muster_model::{
     Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, TimeLimit, Timestamp,
 };
@@ -42,6 +43,7 @@ pub(crate) struct World {
     levels: Levels,
     /// How many takings share their node with their own user only.
     by_user: u32,
+    bookings: Bookings,
     /// The instant that counts as the present.
     now: Timestamp,
 }
@@ -77,6 +79,7 @@ impl World {
     pub(crate) fn new(state: &State, now: Timestamp) -> Self {
         let mut world = Self::of_nodes(state, state.nodes.values().map(Arc::clone));
         world.now = now;
+        world.bookings = Bookings::new(state, &world.slots);
         for id in &state.index.active {
             if let Some(job) = state.jobs.get(id) {
                 world.hold(job);
@@ -179,7 +182,8 @@ impl World {
         let from = tick(at);
         let nodes = self.views.iter().filter_map(|v| v.profile.changes(from, FOREVER).next()).min();
         let licences = self.pools.values().flat_map(|pool| pool.changes(self.now));
-        nodes.map(instant).into_iter().chain(licences.filter(|t| *t > at)).min()
+        let others = licences.chain(self.bookings.edges(at)).filter(|t| *t > at);
+        nodes.map(instant).into_iter().chain(others).min()
     }
 
     /// The level of an ask: when which node has the least that it needs.
@@ -244,11 +248,13 @@ impl World {
             self.pools.entry(name.clone()).or_default().holds.push((job.id, end, *count));
         }
         self.ends.insert((end, job.id), nodes);
+        self.bookings.enter(job.id, placement.reservation.as_ref());
     }
 
     /// Lets go of what a job had.
     pub(crate) fn release(&mut self, job: JobId, placement: &Placement, end: Timestamp) {
         let now = self.now;
+        self.bookings.leave(job);
         for at in self.ends.remove(&(end, job)).unwrap_or_default() {
             self.alter(at, |view| view.release(job, now));
         }
@@ -279,6 +285,10 @@ impl World {
         self.names.get(name).copied()
     }
 
+    pub(crate) fn bookings(&self) -> &Bookings {
+        &self.bookings
+    }
+
     pub(crate) fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.get(name)
     }
@@ -290,9 +300,7 @@ impl World {
 
     /// True where the licences that it asks for are free over the span.
     pub(crate) fn licences_fit(&self, ask: &Ask, span: Span) -> bool {
-        ask.licences
-            .iter()
-            .all(|(name, count)| self.pools.get(name).map_or(0, |p| p.free(span)) >= *count)
+        ask.licences.iter().all(|(name, count)| self.licences_for(name, ask, span) >= *count)
     }
 
     /// The first instant from `from` on at which the licences are free for as long as `limit` says.
@@ -310,7 +318,11 @@ impl World {
                 next = next.max(pool.earliest(Span::of(self.now, next, limit), limit, *count)?);
             }
             if next == at {
-                return Some(at);
+                if self.licences_fit(ask, Span::of(self.now, at, limit)) {
+                    return Some(at);
+                }
+                // Free, but reserved for others: until a reservation begins or is over.
+                next = self.next_edge(ask, at)?;
             }
             at = next;
         }
@@ -336,7 +348,9 @@ impl World {
     /// Puts a promise on the nodes and licences.
     pub(crate) fn reserve(&mut self, ask: &Ask, picks: &Picks, span: Span) {
         for pick in picks {
-            let view = &self.views[pick.node];
+            let whole = &self.views[pick.node];
+            let view = self.view_for(pick.node, ask, span);
+            let view = view.as_deref().unwrap_or(whole);
             let avail = view.avail(span);
             let need = ask.need(view, pick.tasks, &pick.share);
             // Devices that are busy now before those that others could use until then.
@@ -378,7 +392,8 @@ impl World {
     pub(crate) fn materialise(&self, ask: &Ask, picks: &Picks, span: Span) -> Option<Placement> {
         let mut nodes = Vec::with_capacity(picks.len());
         for pick in picks {
-            let view = &self.views[pick.node];
+            let view = self.view_for(pick.node, ask, span)?;
+            let view = view.as_ref();
             let avail = view.avail(span);
             let need = ask.need(view, pick.tasks, &pick.share);
             let chosen = devices::choose(ask, view, &avail, 0, &need)?;
@@ -396,6 +411,7 @@ impl World {
             partition: ask.partition.name.clone(),
             nodes,
             licences: ask.licences.clone(),
+            reservation: ask.inside.clone(),
         })
     }
 }

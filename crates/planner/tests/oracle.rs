@@ -25,7 +25,8 @@ fn plan_of(lab: &Lab, job: JobId, nodes: Vec<NodeShare>) -> Plan {
     let record = &lab.state.jobs[&job];
     let request = &record.spec.request;
     let licences = request.licences.iter().map(|l| (l.name.clone(), l.count)).collect();
-    let placement = Placement { partition: "main".to_owned(), nodes, licences };
+    let placement =
+        Placement { partition: "main".to_owned(), nodes, licences, ..Placement::default() };
     let start =
         Start { job, attempt: 1, placement: Arc::new(placement), time_limit: record.time_limit };
     Plan { now: lab.now, decisions: vec![Decision::Start(vec![start])], ..Plan::default() }

@@ -48,6 +48,15 @@ fn all_reasons() -> Lab {
     let drain = Some(muster_model::Drain { reason: "x".to_owned(), by: "root".to_owned(), since });
     lab.event(EventKind::NodeDrain { node: n3, drain });
     for line in [
+        "node n9 cpus=4 mem=8G partition=set-aside",
+        "reservation theirs start=0 end=never nodes=n9 users=-ada flags=FLEX,OVERLAP",
+        "reservation future start=500 end=600 nodes=n9",
+        "reservation short start=0 end=30 nodes=n9",
+        "reservation gone start=0 end=30 nodes=n9",
+    ] {
+        lab.set_up(line);
+    }
+    for line in [
         "HELD_BY_USER hold",
         "HELD_BY_ADMIN hold",
         "BEGIN_TIME begin=60",
@@ -62,6 +71,11 @@ fn all_reasons() -> Lab {
         "GPU_MEMORY gpus=1 gpu-memory=80G time=10",
         "LICENCES_NEVER_ENOUGH licences=sim:3 time=10",
         "RESERVATION_ABSENT reservation=demo time=10",
+        "RESERVATION_DENIED reservation=theirs time=10",
+        "RESERVATION_WAITS reservation=future time=10",
+        "RESERVATION_TOO_SHORT reservation=short partition=set-aside time=60",
+        "RESERVATION_DELETED reservation=gone time=10",
+        "RESERVED partition=set-aside time=60",
         "RESOURCES nodes=2 cpus=4 time=200",
         "PRIORITY cpus=4 time=200",
         "REQUEUED time=10",
@@ -78,6 +92,7 @@ fn all_reasons() -> Lab {
     lab.set_up("node r1 cpus=4 mem=8G switch=s1 partition=racks");
     lab.set_up("node r2 cpus=4 mem=8G switch=s2 partition=racks");
     lab.submit_het("HET_PEER cpus=1 time=10 : peer hold time=10");
+    lab.set_up("unreserve gone");
     let held = [
         ("HELD_BY_ADMIN", Hold::Admin),
         ("REQUEUED", Hold::System(Reason::Requeued { until: Timestamp::from_secs(30) })),

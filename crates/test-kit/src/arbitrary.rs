@@ -130,8 +130,40 @@ pub fn job() -> impl Strategy<Value = String> {
         1 => Just(" array=1-3"),
         1 => Just(" depend=singleton"),
         1 => Just(" hold"),
+        1 => Just(" reservation=r0"),
+        1 => Just(" reservation=r1,r0 user=mara"),
     ];
     (request(), time, who).prop_map(|(r, t, w)| format!("j{r}{t}{w}"))
+}
+
+/// A reservation of some nodes of such a cluster, as what comes after `reservation`.
+pub fn reservation() -> impl Strategy<Value = String> {
+    let time = prop_oneof![
+        4 => (0u32..60, 1u32..90).prop_map(|(s, n)| format!(" start={s} end={}", s + n)),
+        1 => Just(" start=20 end=never".to_owned()),
+        2 => (0u32..30, 1u32..20).prop_map(|(s, n)| {
+            format!(" start={s} end={} later={}-{}", s + n, s + 50, s + 50 + n)
+        }),
+        1 => (5u32..60).prop_map(|n| format!(" float={n} length=30")),
+    ];
+    let what = prop_oneof![
+        4 => Just(" nodes=n1"),
+        1 => Just(" nodes=n1 cpus=1"),
+        1 => Just(" nodes=n1 cpus=2 gpus=0"),
+        1 => Just(" nodes=n1 licences=sim:1"),
+        1 => Just(" licences=sim:1"),
+    ];
+    let flags = prop_oneof![
+        4 => Just(""),
+        1 => Just(" flags=MAINT"),
+        1 => Just(" flags=OVERLAP"),
+        1 => Just(" flags=FLEX"),
+        2 => Just(" flags=MAGNETIC"),
+        1 => Just(" flags=NO_HOLD_JOBS_AFTER"),
+        1 => Just(" users=mara"),
+        1 => Just(" users=-mara flags=MAGNETIC"),
+    ];
+    (0u32..2, time, what, flags).prop_map(|(n, t, w, f)| format!("r{n}{t}{w}{f}"))
 }
 
 /// One thing that happens.
@@ -165,6 +197,10 @@ pub enum Deed {
     Down(usize),
     /// Something that is not ours takes a GPU and memory of a node, or lets go.
     Foreign(usize),
+    /// Something is reserved, or what was reserved is described anew.
+    Reserve(String),
+    /// The `n`-th reservation goes.
+    Unreserve(usize),
 }
 
 /// Some deeds, half of them submissions and rounds.
@@ -188,7 +224,9 @@ pub fn story(length: usize) -> impl Strategy<Value = Vec<Deed>> {
         1 => (n.clone(), prop::option::of(1u32..3)).prop_map(|(n, t)| Deed::Throttle(n, t)),
         1 => n.clone().prop_map(Deed::Drain),
         1 => n.clone().prop_map(Deed::Down),
-        1 => n.prop_map(Deed::Foreign),
+        1 => n.clone().prop_map(Deed::Foreign),
+        1 => reservation().prop_map(Deed::Reserve),
+        1 => n.prop_map(Deed::Unreserve),
     ];
     prop::collection::vec(deed, 1..=length)
 }
@@ -213,6 +251,14 @@ pub fn act(lab: &mut Lab, deed: &Deed) {
             let minute = lab.now.secs() / 60 + i64::from(*minutes);
             lab.at_minute(minute);
             lab.enforce_limits();
+            lab.pass_reservations();
+        }
+        Deed::Reserve(line) => lab.set_up(&format!("reservation {line}")),
+        Deed::Unreserve(n) => {
+            let names: Vec<String> = lab.state.reservations.keys().cloned().collect();
+            if let Some(name) = names.get(n % names.len().max(1)).cloned() {
+                lab.event(EventKind::ReservationRemoved { name });
+            }
         }
         Deed::Exit(n, code) => {
             if let Some(job) = nth(&lab.state.index.active, *n) {

@@ -57,6 +57,9 @@ pub fn line_events(state: &State, line: &str) -> Option<Vec<EventKind>> {
             }
             Some(vec![EventKind::AccountSet { account }])
         }
+        "reservation" | "unreserve" => {
+            Some(vec![crate::reservation_text::event(state, first, rest)])
+        }
         "policy" => Some(vec![policy(state, rest)]),
         _ => None,
     }

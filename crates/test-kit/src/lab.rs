@@ -3,7 +3,7 @@
 use crate::{fixture, job_text};
 use muster_model::{
     Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, JobId, JobSpec, JobState, Plan,
-    PreemptMode, State, StopCause, Timestamp, Usage,
+    PreemptMode, ReservationFlag, State, StopCause, Timestamp, Usage,
 };
 use std::sync::Arc;
 
@@ -183,6 +183,40 @@ impl Lab {
     /// Where a job stands.
     pub fn state_of(&self, job: JobId) -> JobState {
         self.state.jobs[&job].state
+    }
+
+    /// Reservations whose time is over go on to their next occurrence or away; jobs that still run
+    /// in them end.
+    pub fn pass_reservations(&mut self) {
+        let over: Vec<_> = self
+            .state
+            .reservations
+            .values()
+            .filter(|r| r.float.is_none() && r.window.end <= self.now)
+            .cloned()
+            .collect();
+        for reservation in over {
+            let name = reservation.name.clone();
+            let inside = |id: &&JobId| {
+                let placement = self.state.jobs[*id].placement.as_ref();
+                placement.is_some_and(|p| p.reservation.as_ref() == Some(&name))
+            };
+            let inside: Vec<JobId> =
+                self.state.index.active.iter().filter(inside).copied().collect();
+            if !reservation.has(ReservationFlag::Flex) {
+                for job in inside {
+                    self.event(EventKind::JobStop { job, cause: StopCause::ReservationOver });
+                    self.end(job, ExitStatus { code: 0, signal: 15 }, EndCause::Stopped);
+                }
+            }
+            let mut later = reservation.later.iter().filter(|w| w.end > self.now).copied();
+            self.event(match later.next() {
+                Some(window) => {
+                    EventKind::ReservationAdvanced { name, window, later: later.collect() }
+                }
+                None => EventKind::ReservationRemoved { name },
+            });
+        }
     }
 
     /// Ends every job whose time limit or grace has come, in order of number; before that, those

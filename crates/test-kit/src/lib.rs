@@ -16,6 +16,7 @@ pub mod job_text;
 pub mod lab;
 pub mod machines;
 mod preempt_text;
+pub mod reservation_text;
 pub mod scenario;
 pub mod text;
 

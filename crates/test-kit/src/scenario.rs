@@ -69,6 +69,7 @@ fn run_command(lab: &mut Lab, scheduler: &mut dyn Scheduler, command: &str) -> V
         "at" => {
             lab.at_minute(crate::text::number(rest));
             lab.enforce_limits();
+            lab.pass_reservations();
         }
         "plan" => return plan(lab, scheduler),
         "queue" => {
@@ -282,6 +283,11 @@ fn why(lab: &Lab, scheduler: &mut dyn Scheduler, job: JobId) -> Vec<String> {
             Reason::MakingRoom { until, .. } | Reason::Turn { until, .. } => {
                 format!("; {}", time(*until))
             }
+            Reason::Reserved { start, end, .. } => {
+                format!("; from {} to {}", time(*start), time(*end))
+            }
+            Reason::ReservationWaits { start, .. } => format!("; {}", time(*start)),
+            Reason::ReservationTooShort { end, .. } => format!("; {}", time(*end)),
             _ => String::new(),
         };
         format!("{}: {reason}{start}", reason.code())

@@ -1,0 +1,90 @@
+//! Why a reservation keeps a job waiting: its own, or another's.
+
+use super::ways;
+use crate::ask::Ask;
+use crate::free::Span;
+use crate::gang::{Cursor, Picks, place_with_cursor};
+use crate::world::World;
+use muster_model::{Job, Reason, State, Timestamp, Window, Work};
+
+/// What the reservations that a job names lack: they are not there, not for it, not now or not long
+/// enough. `None` where it names none, or one of them takes it now as far as time goes.
+pub(crate) fn blocked(state: &State, world: &World, job: &Job, now: Timestamp) -> Option<Reason> {
+    let name = job.spec.request.reservations().next()?.to_owned();
+    let known = job.spec.request.reservations().any(|n| state.reservations.contains_key(n));
+    if !known {
+        return Some(Reason::ReservationAbsent { name });
+    }
+    let inside: Vec<String> = ways(state, job).into_iter().flatten().collect();
+    if inside.is_empty() {
+        return Some(Reason::ReservationDenied { name });
+    }
+    let limit = job.spec.time_min.map_or(job.time_limit, muster_model::TimeLimit::Of);
+    let span = Span::of(now, now, limit);
+    let mut reason = None;
+    for name in inside {
+        let bookings = world.bookings();
+        let Some(own) = bookings.by_name.get(&name).map(|at| &bookings.list[*at]) else { continue };
+        if own.flex || own.holds(span) {
+            return None;
+        }
+        let present = own.windows.iter().find(|w| now < w.end);
+        let found = match present {
+            Some(w) if w.start > now => Reason::ReservationWaits { name, start: w.start },
+            Some(w) => Reason::ReservationTooShort { name, end: w.end },
+            None => Reason::ReservationWaits { name, start: Timestamp::NEVER },
+        };
+        reason.get_or_insert(found);
+    }
+    reason
+}
+
+/// The reservation that alone keeps a job from starting beside what runs: without reservations it
+/// would fit, with them it does not.
+pub(crate) fn reserved(
+    world: &World,
+    asks: &[Ask],
+    order: &[usize],
+    now: Timestamp,
+) -> Option<Reason> {
+    if world.bookings().is_empty() {
+        return None;
+    }
+    let (mut work, mut found) = (Work::default(), None);
+    for ask in asks {
+        let span = Span::of(now, now, ask.limit);
+        let mut try_on = |ask: &Ask| -> Option<Picks> {
+            place_with_cursor(world, ask, span, order, &mut Cursor::default(), &mut work)
+        };
+        if try_on(ask).is_some() {
+            return None;
+        }
+        if found.is_none()
+            && let Some(picks) = try_on(&ask.heedless())
+        {
+            found = in_the_way(world, ask, &picks, span);
+        }
+    }
+    let (name, window, maintenance) = found?;
+    Some(Reason::Reserved { name, start: window.start, end: window.end, maintenance })
+}
+
+/// The first reservation that meets the span on these nodes or has licences that are needed.
+fn in_the_way(
+    world: &World,
+    ask: &Ask,
+    picks: &Picks,
+    span: Span,
+) -> Option<(String, Window, bool)> {
+    let bookings = world.bookings();
+    let against = bookings.against(ask);
+    let here = picks.iter().filter_map(|p| bookings.on_node.get(&p.node)).flatten().copied();
+    let licences = (0..bookings.list.len()).filter(|at| {
+        bookings.list[*at].licences.keys().any(|name| ask.licences.contains_key(name))
+    });
+    here.chain(licences)
+        .filter_map(against)
+        .filter_map(|other| Some((other.met(span)?, other)))
+        .min_by_key(|(window, other)| (window.start, &other.name))
+        .map(|(window, other)| (other.name.clone(), window, other.maintenance))
+}
