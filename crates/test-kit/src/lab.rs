@@ -205,7 +205,8 @@ impl Lab {
                 self.state.index.active.iter().filter(inside).copied().collect();
             if !reservation.has(ReservationFlag::Flex) {
                 for job in inside {
-                    self.event(EventKind::JobStop { job, cause: StopCause::ReservationOver });
+                    let cause = StopCause::ReservationOver;
+                    self.event(EventKind::JobStop { job, cause, hurry: false });
                     self.end(job, ExitStatus { code: 0, signal: 15 }, EndCause::Stopped);
                 }
             }

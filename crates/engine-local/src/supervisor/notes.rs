@@ -102,9 +102,10 @@ fn end_text(
         )
     });
     let ended = ending.map(|ending| {
-        // A deadline is a time limit to `slurmstepd` too.
+        // A deadline is a time limit to `slurmstepd` too, and so is the end of a reservation.
         let due = match (ending.cause, &ending.stop) {
-            (EndCause::TimeLimit, _) | (_, Some(StopCause::Deadline)) => " DUE TO TIME LIMIT",
+            (EndCause::TimeLimit, _)
+            | (_, Some(StopCause::Deadline | StopCause::ReservationOver)) => " DUE TO TIME LIMIT",
             (_, Some(StopCause::Preempted(_))) => " DUE TO PREEMPTION",
             (_, Some(StopCause::Requeue { .. })) => " DUE TO JOB REQUEUE",
             (_, Some(StopCause::Cancelled(_) | StopCause::HetPeer) | None) => "",
