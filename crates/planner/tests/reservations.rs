@@ -17,7 +17,7 @@ fn plan(lab: &Lab) -> Plan {
 fn starts(plan: &Plan) -> BTreeSet<JobId> {
     let starts = plan.decisions.iter().filter_map(|d| match d {
         Decision::Start(starts) => Some(starts),
-        Decision::Reject { .. } => None,
+        _ => None,
     });
     starts.flatten().map(|s| s.job).collect()
 }
