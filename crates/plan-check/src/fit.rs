@@ -213,7 +213,8 @@ fn one_fits(
         _ => t,
     };
     let cores = node.cpus.len() / node.threads_per_core.max(1);
-    if request.tasks_per_socket.is_some_and(|n| t > n.saturating_mul(node.sockets()))
+    if request.sockets_per_node.is_some_and(|n| n > node.sockets())
+        || request.tasks_per_socket.is_some_and(|n| t > n.saturating_mul(node.sockets()))
         || request.tasks_per_core.is_some_and(|n| t > n.saturating_mul(cores))
     {
         return false;

@@ -342,6 +342,9 @@ fn check_share(
         say(Rule::Exclusive, format!("is not marked as asked on node {name}"));
     }
     let sockets = socket_count(request, node);
+    if request.sockets_per_node.is_some_and(|n| n > node.sockets()) {
+        say(Rule::Cpus, format!("node {name} has too few sockets"));
+    }
     if request.gpus.iter().any(|g| g.scope == GpuScope::Socket && g.count > 0)
         && devices::sockets_served(request, node, share) < sockets
     {

@@ -408,6 +408,7 @@ impl Ask {
     /// What the node has for good: name lists and disk, without features and use.
     pub(crate) fn may_use(&self, view: &NodeView) -> bool {
         view.usable
+            && self.request.sockets_per_node.is_none_or(|n| n <= view.sockets)
             && view.node.scratch >= self.request.scratch
             && !self.request.exclude.contains(&view.node.name)
     }

@@ -1,5 +1,6 @@
 //! What each honoured option does to a component or to the client.
 
+use muster_model::sharing::GpuShare;
 use muster_model::{
     Checkpoint, Exclusive, GpuCount, GpuScope, MailSpec, MemoryRequest, Mib, OpenMode, Request,
     Seconds, SwitchWish, TimeLimit, Volume,
@@ -7,6 +8,7 @@ use muster_model::{
 
 use crate::count::{parse_count, parse_nodes};
 use crate::duration::{parse_limit, parse_seconds, rounded_to_minutes};
+use crate::gpu_part;
 use crate::gres::Gres;
 use crate::options::{Opt, OptionSpec};
 use crate::problem::{Code, Problem, quoted};
@@ -208,6 +210,23 @@ fn amounts(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Probl
         Opt::MemPerGpu => request.memory = memory_of(value, MemoryRequest::PerGpu)?,
         Opt::Tmp => request.scratch = Mib(memory::parse_mib(value)?),
         Opt::TresPerTask => tres_per_task(value, request)?,
+        Opt::SocketsPerNode => {
+            // `2` or `2:4`: at least the first.
+            let least = value.split([':', '-']).next().unwrap_or_default();
+            request.sockets_per_node = Some(parse_count(least, 1)?);
+        }
+        Opt::GresFlags => {
+            for flag in value.split(',') {
+                match flag.to_ascii_lowercase().as_str() {
+                    "enforce-binding" => request.cpus_near_gpus = true,
+                    "disable-binding" => request.cpus_near_gpus = false,
+                    _ => {
+                        let what = format!("the flag {} changes nothing", quoted(flag));
+                        target.warnings.push(Problem::new(Code::WarnNotDone, what));
+                    }
+                }
+            }
+        }
         Opt::Distribution => {
             let plain = value.split([':', ',']).next().unwrap_or_default();
             if !matches!(plain.to_ascii_lowercase().as_str(), "block" | "*") {
@@ -267,6 +286,19 @@ fn gpus(opt: Opt, value: &str, request: &mut Request) -> Result<bool, Problem> {
             for entry in gres::parse(value)? {
                 if entry.name == "gpu" {
                     request.gpus.push(gpu_count(entry, GpuScope::Node)?);
+                } else if let Some(isolation) = gpu_part::of_gres(&entry.name) {
+                    // A share of one GPU on each node (GRES page, sharing).
+                    if entry.count == 0 {
+                        continue;
+                    }
+                    let pieces = parse_count(&entry.count.to_string(), 1)?;
+                    request.gpu_share = Some(GpuShare::Pieces(pieces));
+                    request.gpu_isolation = isolation.or(request.gpu_isolation);
+                    request.gpus.push(GpuCount {
+                        model: entry.kind,
+                        count: 1,
+                        scope: GpuScope::Node,
+                    });
                 } else if entry.count > 0 {
                     let key = match entry.kind {
                         Some(kind) => format!("{}:{kind}", entry.name),
@@ -387,6 +419,19 @@ fn own(
         Opt::GpuMemory => {
             let mib = memory::parse_mib(value)?;
             spec.request.gpu_memory = (mib > 0).then_some(Mib(mib));
+        }
+        Opt::GpuShare => {
+            spec.request.gpu_share = Some(GpuShare::Milli(gpu_part::parse_share(value)?));
+        }
+        Opt::GpuPieces => {
+            spec.request.gpu_share = Some(GpuShare::Pieces(parse_count(value, 1)?));
+        }
+        Opt::GpuIsolation => {
+            spec.request.gpu_isolation = Some(gpu_part::parse_isolation(value)?);
+        }
+        // Taken up by the checks, when all counts are known.
+        Opt::Mig => {
+            gpu_part::parse_profile(value)?;
         }
         Opt::Image => spec.image = Some(free_text(value, 1024)?),
         Opt::Volume => {

@@ -87,6 +87,10 @@ fn replaced(name: &str, value: &str, request: &mut Request) -> Result<(), Proble
         Opt::GpusPerTask => scope(request, GpuScope::Task),
         Opt::Gres => of_gres(value, request)?,
         Opt::GpuMemory => request.gpu_memory = None,
+        Opt::GpuShare | Opt::GpuPieces => request.gpu_share = None,
+        Opt::GpuIsolation => request.gpu_isolation = None,
+        Opt::SocketsPerNode => request.sockets_per_node = None,
+        Opt::GresFlags => request.cpus_near_gpus = false,
         Opt::Constraint => request.constraint = None,
         Opt::Nodelist => request.node_list.clear(),
         Opt::Exclude => request.exclude.clear(),
@@ -110,8 +114,9 @@ fn of_gres(value: &str, request: &mut Request) -> Result<(), Problem> {
         return Ok(());
     }
     for entry in gres::parse(value)? {
-        if entry.name == "gpu" {
+        if entry.name == "gpu" || crate::gpu_part::of_gres(&entry.name).is_some() {
             request.gpus.retain(|gpus| gpus.scope != GpuScope::Node);
+            request.gpu_share = None;
         } else {
             let typed = format!("{}:", entry.name);
             request.gres.retain(|key, _| *key != entry.name && !key.starts_with(&typed));

@@ -12,7 +12,7 @@ use crate::problem::{Code, Diagnostic, Place, Problem};
 use crate::submission::{ComponentRequest, Context, Found};
 
 /// Pairs that exclude one another when both are in force.
-const EXCLUDE: [(Opt, Opt); 8] = [
+const EXCLUDE: [(Opt, Opt); 12] = [
     (Opt::Mem, Opt::MemPerCpu),
     (Opt::Mem, Opt::MemPerGpu),
     (Opt::MemPerCpu, Opt::MemPerGpu),
@@ -21,6 +21,10 @@ const EXCLUDE: [(Opt, Opt); 8] = [
     (Opt::NtasksPerGpu, Opt::GpusPerTask),
     (Opt::NtasksPerGpu, Opt::GpusPerSocket),
     (Opt::NtasksPerGpu, Opt::NtasksPerNode),
+    (Opt::GpuShare, Opt::GpuPieces),
+    (Opt::GpuShare, Opt::Mig),
+    (Opt::GpuPieces, Opt::Mig),
+    (Opt::GpuMemory, Opt::Mig),
 ];
 
 /// Checks one component and settles what follows from several options together.
@@ -39,6 +43,7 @@ pub(crate) fn component(
     check.gpus_by_gres();
     check.tres_per_task();
     gpus_for_tasks(&mut component.spec.request);
+    check.gpu_parts(&mut component.spec.request);
     check.needs_gpus(&component.spec.request);
     check.tasks_for_gpus(&mut component.spec.request);
     check.nodes(&mut component.spec.request);
@@ -138,6 +143,55 @@ impl Check<'_, '_> {
         }
     }
 
+    /// Shares of GPUs beside whole ones, and profiles put into the counts (T-27, T-35).
+    fn gpu_parts(&mut self, request: &mut Request) {
+        let value =
+            |opt: Opt| self.settings.get(&opt).and_then(|setting| setting.given.value.clone());
+        let named = value(Opt::Gres).and_then(|gres| crate::gres::parse(&gres).ok());
+        let shares: Vec<String> = named
+            .into_iter()
+            .flatten()
+            .filter(|g| g.count > 0 && crate::gpu_part::of_gres(&g.name).is_some())
+            .map(|g| g.name)
+            .collect();
+        let profile = value(Opt::Mig).and_then(|p| crate::gpu_part::parse_profile(&p).ok());
+        if let Some(name) = shares.first() {
+            let counts = [
+                (Opt::Gpus, self.has(Opt::Gpus)),
+                (Opt::GpusPerNode, self.has(Opt::GpusPerNode)),
+                (Opt::GpusPerSocket, self.has(Opt::GpusPerSocket)),
+                (Opt::GpusPerTask, self.has(Opt::GpusPerTask)),
+                (Opt::GpuShare, self.has(Opt::GpuShare)),
+                (Opt::GpuPieces, self.has(Opt::GpuPieces)),
+                (Opt::Mig, self.has(Opt::Mig)),
+                (Opt::GpuFreq, self.has(Opt::GpuFreq)),
+            ];
+            let whole = self.gres_names_gpus().then(|| "--gres=gpu".to_owned());
+            let other = counts.iter().find(|(_, has)| *has);
+            let other = whole.or(other.map(|(opt, _)| format!("--{}", opt.spec().long)));
+            let twice = (shares.len() > 1).then(|| format!("--gres={}", shares[1]));
+            if let Some(other) = other.or(twice) {
+                let what = format!("--gres={name} and {other} exclude one another");
+                let problem = Problem::new(Code::Conflict, what).hint(
+                    "a job has shares of GPUs or whole ones, and a share leaves the GPU as it is",
+                );
+                self.error(&[Opt::Gres], problem);
+            }
+        }
+        for gpus in &mut request.gpus {
+            let Some(profile) = &profile else { break };
+            gpus.model = Some(match gpus.model.take() {
+                Some(model) => format!("{model}_{profile}"),
+                None => profile.clone(),
+            });
+        }
+        if self.has(Opt::GpusPerSocket) && !self.has(Opt::SocketsPerNode) {
+            let problem = Problem::new(Code::Missing, "GPUs per socket need a number of sockets")
+                .hint("give --sockets-per-node too");
+            self.error(&[Opt::GpusPerSocket], problem);
+        }
+    }
+
     /// `--tres-per-task` says the same as other options do, kind by kind.
     fn tres_per_task(&mut self) {
         let setting = self.settings.get(&Opt::TresPerTask);
@@ -169,7 +223,15 @@ impl Check<'_, '_> {
         if request.wants_gpus() {
             return;
         }
-        let needing = [Opt::MemPerGpu, Opt::CpusPerGpu, Opt::GpuMemory];
+        let needing = [
+            Opt::MemPerGpu,
+            Opt::CpusPerGpu,
+            Opt::GpuMemory,
+            Opt::GpuShare,
+            Opt::GpuPieces,
+            Opt::GpuIsolation,
+            Opt::Mig,
+        ];
         let settings = self.settings;
         for opt in needing.into_iter().filter(|opt| settings.contains_key(opt)) {
             let problem = Problem::new(Code::Missing, "the job asks for no GPU")

@@ -125,7 +125,9 @@ fn gpu_entry(text: &str) -> Option<Gres> {
 }
 
 fn checked(name: &str, kind: Option<&str>, count: u64) -> Option<Gres> {
-    let type_ok = kind.is_none_or(|kind| is_name(kind) && !starts_like_a_number(kind));
+    // A MIG profile may have media extensions: `1g.10gb+me`.
+    let plain = |kind: &str| is_name(kind.strip_suffix("+me").unwrap_or(kind));
+    let type_ok = kind.is_none_or(|kind| plain(kind) && !starts_like_a_number(kind));
     let name_ok = is_name(name) && !starts_like_a_number(name);
     (name_ok && type_ok && count <= 1 << 50).then(|| Gres {
         name: name.to_owned(),

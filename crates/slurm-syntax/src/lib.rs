@@ -37,6 +37,7 @@ pub mod docs;
 pub mod duration;
 pub mod exit_code;
 pub mod export;
+pub mod gpu_part;
 pub mod gres;
 pub mod hostlist;
 pub mod license;

@@ -86,12 +86,13 @@ pub(crate) fn carried_over(settings: Settings) -> Settings {
 fn carries(opt: Opt) -> bool {
     use Opt::{
         Array, Bb, Constraint, Contiguous, CoreSpec, CoresPerSocket, CpuFreq, CpusPerGpu,
-        CpusPerTask, Exclusive, ExtraNodeInfo, GpuBind, GpuFreq, GpuMemory, Gpus, GpusPerNode,
-        GpusPerSocket, GpusPerTask, Gres, GresFlags, Hint, Licenses, MailType, MailUser, MemBind,
-        MemPerCpu, MemPerGpu, Mincpus, Network, Nodefile, Nodelist, Nodes, Ntasks, NtasksPerCore,
-        NtasksPerGpu, NtasksPerNode, NtasksPerSocket, Overcommit, Oversubscribe, Partition,
-        Resources, ResvPorts, Segment, SocketsPerNode, SpreadJob, SpreadSegments, Switches,
-        ThreadSpec, ThreadsPerCore, Tmp, TresBind, TresPerTask, UseMinNodes, Verbose,
+        CpusPerTask, Exclusive, ExtraNodeInfo, GpuBind, GpuFreq, GpuIsolation, GpuMemory,
+        GpuPieces, GpuShare, Gpus, GpusPerNode, GpusPerSocket, GpusPerTask, Gres, GresFlags, Hint,
+        Licenses, MailType, MailUser, MemBind, MemPerCpu, MemPerGpu, Mig, Mincpus, Network,
+        Nodefile, Nodelist, Nodes, Ntasks, NtasksPerCore, NtasksPerGpu, NtasksPerNode,
+        NtasksPerSocket, Overcommit, Oversubscribe, Partition, Resources, ResvPorts, Segment,
+        SocketsPerNode, SpreadJob, SpreadSegments, Switches, ThreadSpec, ThreadsPerCore, Tmp,
+        TresBind, TresPerTask, UseMinNodes, Verbose,
     };
     !matches!(
         opt,
@@ -108,7 +109,11 @@ fn carries(opt: Opt) -> bool {
             | ExtraNodeInfo
             | GpuBind
             | GpuFreq
+            | GpuIsolation
             | GpuMemory
+            | GpuPieces
+            | GpuShare
+            | Mig
             | Gpus
             | GpusPerNode
             | GpusPerSocket

@@ -191,8 +191,8 @@ table! {
         Honoured, ["SBATCH_GRES", "SALLOC_GRES", "SLURM_GRES"],
         "countable resources on every node: gpu:a100:2,nic";
     GresFlags, "gres-flags", None, Yes("FLAGS"), 7, false,
-        Warned("CPUs near the GPUs are preferred, never enforced"), ["SBATCH_GRES_FLAGS", "SALLOC_GRES_FLAGS", "SLURM_GRES_FLAGS"],
-        "how resources are bound to CPUs";
+        Honoured, ["SBATCH_GRES_FLAGS", "SALLOC_GRES_FLAGS", "SLURM_GRES_FLAGS"],
+        "enforce-binding: only CPUs of the sockets that the GPUs are on";
     Help, "help", Some('h'), No, 7, false,
         Honoured, [],
         "show the options";
@@ -413,8 +413,8 @@ table! {
         Warned("see the daemon's log instead"), ["SLURMD_DEBUG"],
         "debug level on the nodes";
     SocketsPerNode, "sockets-per-node", None, Yes("N"), 7, false,
-        Warned("nodes with fewer sockets are not left out"), [],
-        "nodes with so many sockets";
+        Honoured, [],
+        "how many sockets of a node --gpus-per-socket is for";
     SpreadJob, "spread-job", None, No, 7, false,
         Warned("the site's policy packs or spreads"), ["SBATCH_SPREAD_JOB", "SALLOC_SPREAD_JOB", "SLURM_SPREAD_JOB"],
         "use as many nodes as possible";
@@ -508,6 +508,18 @@ table! {
     GpuMemory, "gpu-memory", None, Yes("SIZE"), 7, true,
         Honoured, [],
         "memory that each GPU must have free for the job: 20G";
+    GpuShare, "gpu-share", None, Yes("FRACTION"), 7, true,
+        Honoured, [],
+        "part of each GPU, of one that is shared: 0.5 or 25%";
+    GpuPieces, "gpu-pieces", None, Yes("N"), 7, true,
+        Honoured, [],
+        "pieces of each GPU, of those that the site counts it in; as --gres=shard:N";
+    GpuIsolation, "gpu-isolation", None, Yes("CLASS"), 7, true,
+        Honoured, [],
+        "how well others on the same GPU are kept apart at the least: none, time-slice, mps, mig";
+    Mig, "mig", None, Yes("PROFILE"), 7, true,
+        Honoured, [],
+        "MIG instances of this profile in place of whole GPUs: 1g.10gb";
     Image, "image", None, Yes("NAME"), 7, true,
         Honoured, [],
         "container image, for engines that run images";

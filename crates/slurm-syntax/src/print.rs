@@ -1,5 +1,7 @@
 //! A component as canonical options: what [`crate::submission`] reads back to the same component.
 
+use crate::gpu_part;
+use muster_model::sharing::GpuShare;
 use muster_model::{
     Checkpoint, Exclusive, GpuScope, JobSpec, MemoryRequest, OpenMode, Request, Seconds, TimeLimit,
 };
@@ -121,6 +123,10 @@ fn amounts(request: &Request, out: &mut Words) {
     let gres: Vec<String> =
         request.gres.iter().map(|(name, count)| format!("{name}:{count}")).collect();
     out.text("gres", &gres.join(","));
+    out.maybe("sockets-per-node", request.sockets_per_node);
+    if request.cpus_near_gpus {
+        out.set("gres-flags", "enforce-binding");
+    }
 }
 
 fn places(request: &Request, out: &mut Words) {
@@ -166,6 +172,12 @@ fn files(spec: &JobSpec, out: &mut Words) {
 
 fn own(spec: &JobSpec, out: &mut Words) {
     out.maybe("gpu-memory", spec.request.gpu_memory.map(|mib| print_mib(mib.0)));
+    match spec.request.gpu_share {
+        Some(GpuShare::Milli(share)) => out.set("gpu-share", gpu_part::print_share(share)),
+        Some(GpuShare::Pieces(pieces)) => out.set("gpu-pieces", pieces),
+        None => {}
+    }
+    out.maybe("gpu-isolation", spec.request.gpu_isolation);
     out.maybe("image", spec.image.as_ref());
     for volume in &spec.volumes {
         let end = if volume.read_only { ":ro" } else { "" };

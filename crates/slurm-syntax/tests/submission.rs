@@ -378,3 +378,59 @@ fn texts_of_real_clients() {
     assert_eq!(read_it.client.wrap.as_deref(), Some("/usr/bin/python3 -m snakemake --cores=1"));
     assert!(read_it.client.parsable && read_it.warnings.is_empty());
 }
+
+/// The request of a script with these lines of muster's own.
+fn with_own(sbatch: &str, own: &str) -> Result<muster_model::Request, Vec<Code>> {
+    let script = format!("#!/bin/sh\n#SBATCH {sbatch}\n#MUSTER {own}\n");
+    let read = read(&script, &[], "");
+    read.map(|s| s.components[0].spec.request.clone())
+        .map_err(|errors| errors.iter().map(|e| e.code).collect())
+}
+
+#[test]
+fn parts_of_gpus_are_asked_for_by_share_profile_and_class() {
+    use muster_model::{DeviceMilli, GpuShare, Isolation};
+    let half = with_own("--gpus=1", "--gpu-share=0.5 --gpu-isolation=mps").expect("good");
+    assert_eq!(half.gpu_share, Some(GpuShare::Milli(DeviceMilli(500))));
+    assert_eq!(half.gpu_isolation, Some(Isolation::Mps));
+    let mig = with_own("--gpus=a100:2", "--mig=1g.10gb").expect("good");
+    assert_eq!(mig.gpus[0].model.as_deref(), Some("a100_1g.10gb"));
+    let mig = good("--gres=gpu:1g.10gb+me:1").components[0].spec.request.clone();
+    assert_eq!(mig.gpus[0].model.as_deref(), Some("1g.10gb+me"));
+    let shard = good("--gres=shard:3").components[0].spec.request.clone();
+    assert_eq!((shard.gpu_share, shard.gpus.len()), (Some(GpuShare::Pieces(3)), 1));
+    let mps = good("--gres=mps:50").components[0].spec.request.clone();
+    assert_eq!(mps.gpu_isolation, Some(Isolation::Mps));
+    assert_eq!(with_own("-n1", "--gpu-share=0.5"), Err(vec![Code::Missing]));
+    assert_eq!(with_own("--gpus=1", "--gpu-share=1.5"), Err(vec![Code::ValueBad]));
+    assert_eq!(with_own("--gpus=1", "--gpu-share=0.5 --mig=1g.10gb"), Err(vec![Code::Conflict]));
+    let error =
+        &read("#!/bin/sh\n#SBATCH -G1\n#MUSTER --gpu-share=NaN\n", &[], "").expect_err("bad")[0];
+    assert!(error.to_string().contains("script line 3, column 9: --gpu-share"), "{error}");
+}
+
+#[test]
+fn t27_gpus_by_socket_need_a_number_of_sockets() {
+    assert_eq!(codes("--gpus-per-socket=2"), [Code::Missing]);
+    let two = good("--gpus-per-socket=2 --sockets-per-node=2").components[0].spec.request.clone();
+    assert_eq!(two.sockets_per_node, Some(2));
+    let near = good("--gpus=1 --gres-flags=enforce-binding").components[0].spec.request.clone();
+    assert!(near.cpus_near_gpus);
+}
+
+#[test]
+fn t29_t35_gpu_options_that_clash() {
+    for line in [
+        "--gres=gpu:2 --gpus-per-node=2",
+        "--gpus=1 --cpus-per-gpu=4 --cpus-per-task=4",
+        "--gpus=2 --ntasks-per-gpu=2 --gpus-per-task=1 -n4",
+        "--gres=gpu:1,shard:1",
+        "--gres=shard:1 --gpus=1",
+        "--gres=shard:1,mps:1",
+        "--gres=shard:2 --gpu-freq=high",
+    ] {
+        assert!(codes(line).contains(&Code::Conflict), "{line}");
+    }
+    assert_eq!(codes("--cpus-per-gpu=4"), [Code::Missing]);
+    assert_eq!(codes("--mem-per-gpu=8G"), [Code::Missing]);
+}
