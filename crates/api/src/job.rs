@@ -83,6 +83,9 @@ pub struct JobView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub volumes: Vec<Volume>,
+    /// The directory that the submission was made in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub submit_dir: String,
     /// The host it was submitted from.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub submit_host: String,

@@ -175,6 +175,7 @@ fn spec_of(
     if spec.name.is_empty() {
         spec.name = default_name(request, parsed);
     }
+    spec.submit_dir.clone_from(&request.cwd);
     spec.submit_host.clone_from(&request.submit_host);
     spec
 }

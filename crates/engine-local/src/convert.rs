@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use muster_api::step::{SOCKET_NAME, SOCKET_VARIABLE, fold_hosts};
 use muster_engine::Launch;
 use muster_model::{
-    GpuScope, Job, JobKind, MemoryRequest, Node, NodeShare as Share, OpenMode as Asked,
+    GpuScope, Job, JobKind, JobSpec, MemoryRequest, Node, NodeShare as Share, OpenMode as Asked,
     SignalTarget,
 };
 use nix::unistd::{Gid, Uid, User};
@@ -181,9 +181,9 @@ fn stdio(job: &Job, node: &str) -> StdioSpec {
     };
     let asked = &job.spec.stdio;
     let usual = match (job.spec.kind, job.array) {
-        (JobKind::Batch, Some(_)) => Some("slurm-%A_%a.out"),
-        (JobKind::Batch, None) => Some("slurm-%j.out"),
-        (JobKind::Allocation | JobKind::Terminal, _) => None,
+        (JobKind::Batch | JobKind::Terminal, Some(_)) => Some("slurm-%A_%a.out"),
+        (JobKind::Batch | JobKind::Terminal, None) => Some("slurm-%j.out"),
+        (JobKind::Allocation, _) => None,
     };
     let open_mode = match asked.open_mode {
         Asked::Append => OpenMode::Append,
@@ -194,9 +194,15 @@ fn stdio(job: &Job, node: &str) -> StdioSpec {
     StdioSpec {
         input: asked.input.as_deref().map(|p| expand(p, &facts)),
         output: asked.output.as_deref().or(usual).map(|p| expand(p, &facts)),
+        output_required: asked.output.is_some(),
         error: asked.error.as_deref().map(|p| expand(p, &facts)),
         open_mode,
     }
+}
+
+/// Jobs of old logs do not say where they were submitted.
+fn submit_directory(spec: &JobSpec) -> &str {
+    if spec.submit_dir.is_empty() { &spec.cwd } else { &spec.submit_dir }
 }
 
 fn facts(launch: &Launch, cluster: &str) -> JobFacts {
@@ -231,7 +237,7 @@ fn facts(launch: &Launch, cluster: &str) -> JobFacts {
         reservation: request.reservation.clone(),
         constraints: request.constraint.as_ref().map(ToString::to_string),
         licenses: (!licences.is_empty()).then(|| licences.join(",")),
-        submit_directory: job.spec.cwd.clone(),
+        submit_directory: submit_directory(&job.spec).to_owned(),
         submit_host: job.spec.submit_host.clone(),
         restarts: job.attempt.saturating_sub(1),
         memory_per_cpu_mib: per_cpu,

@@ -123,6 +123,9 @@ pub struct StdioSpec {
     pub input: Option<String>,
     /// Standard output; absent means nowhere.
     pub output: Option<String>,
+    /// The user named the output file; a terminal job goes without one that nobody asked for.
+    #[serde(default)]
+    pub output_required: bool,
     /// Standard error; absent means with standard output.
     pub error: Option<String>,
     /// Whether an output file that exists is kept or emptied.

@@ -19,7 +19,7 @@ use crate::environment::{RunFacts, batch_environment};
 use crate::failpoint::failpoint;
 use crate::machine::{boot_clock_ms, now_ms};
 use crate::shepherd::Shared;
-use crate::spec::{HOLD_CONNECT_S, JobKey, LaunchSpec, Poke, ProcessId, Program};
+use crate::spec::{HOLD_CONNECT_S, JobKey, LaunchSpec, Poke, ProcessId, Program, StdioSpec};
 
 mod child;
 mod claim;
@@ -31,6 +31,7 @@ mod serve;
 mod steps;
 mod terminal;
 mod timer;
+mod transcript;
 mod wait;
 
 use child::{ChildSpec, Executable, StartFailure, Streams};
@@ -194,10 +195,16 @@ impl<'a> Supervisor<'a> {
                 return Err(std::io::ErrorKind::InvalidInput.into());
             }
         };
-        let (terminal, slave) = match self.spec.terminal {
+        let (mut terminal, slave) = match self.spec.terminal {
             Some(size) => Terminal::open(size).map(|(t, s)| (Some(t), Some(s)))?,
             None => (None, None),
         };
+        let mut transcript = None;
+        if let (Some(terminal), Some(path)) = (&mut terminal, &self.spec.stdio.output) {
+            let sender = terminal.keep_transcript()?;
+            let StdioSpec { open_mode, output_required: required, .. } = self.spec.stdio;
+            transcript = Some(child::TranscriptFile { path, open_mode, required, sender });
+        }
         let streams = match &slave {
             Some(slave) => Streams::Descriptors([Some(slave.as_raw_fd()); 3]),
             None => Streams::Files {
@@ -217,6 +224,7 @@ impl<'a> Supervisor<'a> {
             group: &self.group,
             streams,
             owns_terminal: slave.is_some(),
+            transcript,
             cpus: self.spec.nodes.first().map_or(&[], |n| n.cpu_ids.as_slice()),
         })?;
         self.terminal = terminal;

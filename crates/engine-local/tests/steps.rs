@@ -6,7 +6,7 @@ use muster_api::step::{
     Connection, EndCause, Event, ExitStatus, Frame, Message, Request, StepGpus, StepSpec, Stream,
     TaskLaunch,
 };
-use muster_model::{DeviceGrant, DeviceMilli, JobKind, Mib, NodeId, NodeShare};
+use muster_model::{DeviceGrant, DeviceMilli, JobKind, Mib, NodeId, NodeShare, Stdio};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -377,6 +377,26 @@ fn a_terminal_job_can_be_left_and_come_back_to() {
     assert!(kept.contains("terminal\r\n"), "{kept:?}");
     client.connection.send_data(b"\n").expect("typed");
     assert_eq!(daemon.exit(1).status, ExitStatus { code: 0, signal: 0 });
+    let written = site.read("slurm-1.out");
+    assert!(written.starts_with("terminal\r\n"), "{written:?}");
+    assert!(written.contains("hello ann\r\n"), "{written:?}");
+}
+
+#[test]
+fn a_terminal_job_goes_without_a_file_that_nobody_asked_for() {
+    let site = Site::new();
+    let daemon = site.start();
+    let terminal = |id: u32, output: Option<&str>| {
+        with_spec(job(&site, id, "#!/bin/sh\nexit 3\n", JobKind::Terminal), |spec| {
+            spec.cwd = "/proc".to_owned();
+            spec.stdio = Stdio { output: output.map(str::to_owned), ..Stdio::default() };
+        })
+    };
+    let report = daemon.run(&terminal(1, None));
+    assert_eq!((report.cause, report.status.code), (EndCause::Exited, 3));
+    let report = daemon.run(&terminal(2, Some("here.out")));
+    assert_eq!(report.cause, EndCause::LaunchFailed);
+    assert!(report.message.contains("the output file /proc/here.out"), "{}", report.message);
 }
 
 #[test]

@@ -68,6 +68,10 @@ pub struct JobSpec {
     pub stdio: Stdio,
     /// The working directory, absolute.
     pub cwd: String,
+    /// Where the submission was made: differs from `cwd` with `--chdir`. Absolute; empty in
+    /// jobs of old logs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub submit_dir: String,
     /// Free text.
     #[serde(skip_serializing_if = "is_default")]
     pub comment: String,

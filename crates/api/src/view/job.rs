@@ -33,6 +33,7 @@ impl JobView {
             checkpoint: spec.checkpoint.clone(),
             image: spec.image.clone(),
             volumes: spec.volumes.clone(),
+            submit_dir: spec.submit_dir.clone(),
             submit_host: spec.submit_host.clone(),
             warnings: spec.warnings.clone(),
             message: job.message.clone(),

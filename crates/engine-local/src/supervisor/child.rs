@@ -19,6 +19,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, Gid, Pid, Uid, fork, pipe2};
 use serde::{Deserialize, Serialize};
 
+use super::transcript::Sender;
 use crate::cgroup::Group;
 use crate::spec::{OpenMode, ResourceLimit, UserSpec};
 
@@ -34,6 +35,8 @@ pub(crate) struct ChildSpec<'a> {
     pub(crate) streams: Streams<'a>,
     /// Standard input is a terminal that the process shall own.
     pub(crate) owns_terminal: bool,
+    /// A file that the supervisor shall have, opened by the user.
+    pub(crate) transcript: Option<TranscriptFile<'a>>,
     /// CPUs to stay on; empty leaves it as it is.
     pub(crate) cpus: &'a [u32],
 }
@@ -57,6 +60,15 @@ pub(crate) enum Streams<'a> {
     },
     /// Descriptors that are open already; absent is nowhere.
     Descriptors([Option<RawFd>; 3]),
+}
+
+/// Where what a terminal shows is written to.
+pub(crate) struct TranscriptFile<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) open_mode: OpenMode,
+    /// The user named it: without it the job does not start.
+    pub(crate) required: bool,
+    pub(super) sender: Sender,
 }
 
 /// Why a process could not be started.
@@ -170,6 +182,9 @@ fn prepare(spec: &ChildSpec<'_>, born_here: bool) -> Result<(), StartFailure> {
     nix::sys::stat::umask(Mode::from_bits_truncate(spec.umask));
     enter_directory(spec.cwd)?;
     connect_streams(&spec.streams, spec.cwd)?;
+    if let Some(transcript) = &spec.transcript {
+        hand_over(transcript, spec.cwd)?;
+    }
     if spec.owns_terminal {
         // SAFETY: descriptor 0 is open; the request takes no pointer.
         unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) };
@@ -268,12 +283,7 @@ fn connect_streams(streams: &Streams<'_>, cwd: &str) -> Result<(), StartFailure>
                 None => open_null()?,
             };
             put(&stdin, 0)?;
-            let flags = match open_mode {
-                OpenMode::Truncate => OFlag::O_TRUNC,
-                OpenMode::Append => OFlag::empty(),
-            } | OFlag::O_WRONLY
-                | OFlag::O_CREAT
-                | OFlag::O_APPEND;
+            let flags = output_flags(*open_mode);
             let stdout = match output {
                 Some(path) => open_file(cwd, path, flags, "output")?,
                 None => open_null()?,
@@ -286,6 +296,24 @@ fn connect_streams(streams: &Streams<'_>, cwd: &str) -> Result<(), StartFailure>
                 _ => put(&stdout, 2),
             }
         }
+    }
+}
+
+fn output_flags(open_mode: OpenMode) -> OFlag {
+    let emptied = match open_mode {
+        OpenMode::Truncate => OFlag::O_TRUNC,
+        OpenMode::Append => OFlag::empty(),
+    };
+    emptied | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_APPEND
+}
+
+/// Opens the transcript as the user and gives it to the supervisor.
+fn hand_over(transcript: &TranscriptFile<'_>, cwd: &str) -> Result<(), StartFailure> {
+    match open_file(cwd, transcript.path, output_flags(transcript.open_mode), "output") {
+        Ok(file) => transcript.sender.hand_over(&file),
+        Err(failure) if transcript.required => Err(failure),
+        // Nobody asked for it: a terminal in a directory that cannot be written to is fine.
+        Err(_) => Ok(()),
     }
 }
 

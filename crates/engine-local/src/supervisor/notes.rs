@@ -27,7 +27,7 @@ const WRITE_MS: u64 = 5_000;
 impl Supervisor<'_> {
     /// Appends to the job's error file why the job was ended, if it did not end by itself.
     pub(super) fn note_the_end(&mut self, oom_kills: u64) {
-        if !self.runs_a_script() || self.spec.terminal.is_some() {
+        if !self.runs_a_script() {
             return;
         }
         let stdio = &self.spec.stdio;

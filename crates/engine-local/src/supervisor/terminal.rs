@@ -13,6 +13,7 @@ use nix::pty::{Winsize, openpty};
 
 use super::Supervisor;
 use super::serve::Role;
+use super::transcript::{self, Sender, Transcript};
 use crate::spec::TerminalSize;
 
 /// How much of the latest output is kept for those who attach later.
@@ -26,6 +27,7 @@ pub(super) struct Terminal {
     /// Absent once the job's end is closed for good.
     master: Option<OwnedFd>,
     scrollback: VecDeque<u8>,
+    transcript: Option<Transcript>,
     input: VecDeque<u8>,
 }
 
@@ -37,9 +39,20 @@ impl Terminal {
         for fd in [&pty.master, &pty.slave] {
             fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
         }
-        let terminal =
-            Self { master: Some(pty.master), scrollback: VecDeque::new(), input: VecDeque::new() };
+        let terminal = Self {
+            master: Some(pty.master),
+            scrollback: VecDeque::new(),
+            transcript: None,
+            input: VecDeque::new(),
+        };
         Ok((terminal, pty.slave))
+    }
+
+    /// What it shows from now on goes to the file that comes through the sender, too.
+    pub(super) fn keep_transcript(&mut self) -> io::Result<Sender> {
+        let (transcript, sender) = transcript::pair()?;
+        self.transcript = Some(transcript);
+        Ok(sender)
     }
 
     pub(super) fn descriptor(&self) -> Option<i32> {
@@ -92,6 +105,9 @@ impl Terminal {
             if fresh.len() >= SCROLLBACK_BYTES_MAX {
                 break;
             }
+        }
+        if let Some(transcript) = self.transcript.as_mut().filter(|_| !fresh.is_empty()) {
+            transcript.write(&fresh);
         }
         self.scrollback.extend(&fresh);
         let excess = self.scrollback.len().saturating_sub(SCROLLBACK_BYTES_MAX);

@@ -184,6 +184,7 @@ impl Supervisor<'_> {
             group: &step.group,
             streams: Streams::Descriptors(streams),
             owns_terminal: step.spec.pty && task.procid == 0,
+            transcript: None,
             cpus: &cpus,
         })
     }
