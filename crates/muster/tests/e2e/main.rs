@@ -14,4 +14,6 @@ mod mpi;
 mod place;
 mod remedy;
 mod replay;
+mod screen;
 mod slurm;
+mod terminal;
