@@ -11,9 +11,18 @@ const KEPT_MAX: usize = 32;
 /// The most snapshots of refused plans that are kept.
 const PLANS_MAX: usize = 16;
 
+/// What an alarm is about: an alarm that is over takes those of its kind with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What is stored.
+    Store,
+    /// Anything else, which stays.
+    Other,
+}
+
 /// The newest alarms.
 pub(crate) struct Alarms {
-    newest: Mutex<VecDeque<String>>,
+    newest: Mutex<VecDeque<(Kind, String)>>,
     dir: PathBuf,
 }
 
@@ -34,9 +43,18 @@ impl Alarms {
             tracing::warn!(%alarm, "alarm");
         }
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = alarm.to_string();
-        if newest.back() != Some(&text) {
-            newest.push_back(text);
+        if matches!(alarm, Alarm::StoreMended) {
+            // What was wrong is not wrong any more; the log keeps both.
+            newest.retain(|(kept, _)| *kept != Kind::Store);
+            return;
+        }
+        let kind = match alarm {
+            Alarm::StoreFailed { .. } | Alarm::SnapshotFailed { .. } => Kind::Store,
+            _ => Kind::Other,
+        };
+        let entry = (kind, alarm.to_string());
+        if newest.back() != Some(&entry) {
+            newest.push_back(entry);
         }
         while newest.len() > KEPT_MAX {
             newest.pop_front();
@@ -45,7 +63,8 @@ impl Alarms {
 
     /// The newest, oldest first.
     pub(crate) fn texts(&self) -> Vec<String> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.iter().map(|(_, text)| text.clone()).collect()
     }
 
     /// The exact input and output of a refused round, to be looked into with `muster replay`.
@@ -61,5 +80,20 @@ impl Alarms {
         if let Err(error) = write() {
             tracing::warn!(%error, "a refused plan could not be kept");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_works_again_is_no_alarm() {
+        let alarms = Alarms::new(Path::new("/nowhere"));
+        alarms.raise(&Alarm::StoreFailed { why: "disk full".to_owned() });
+        alarms.raise(&Alarm::Fault { why: "odd".to_owned() });
+        assert_eq!(alarms.texts(), ["the store refuses: disk full", "internal fault: odd"]);
+        alarms.raise(&Alarm::StoreMended);
+        assert_eq!(alarms.texts(), ["internal fault: odd"]);
     }
 }

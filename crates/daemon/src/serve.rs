@@ -19,6 +19,7 @@ use muster_engine::Engine;
 use muster_engine_local::{LocalConfig, LocalEngine, PracticeSpec};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -160,6 +161,7 @@ fn serve(
         let listener = listen::bind(&socket)?;
         tokio::spawn(wake_waiters(WaitersOf(Arc::clone(&app)), handle.clone(), seq));
         tokio::spawn(stop_on_signals(Arc::clone(&app)));
+        tokio::spawn(reload_on_hangup(Arc::clone(&app)));
         tracing::info!(socket = %socket.display(), "listening");
         ready();
         accept::serve(listener, Arc::clone(&app), router(Arc::clone(&app)), stopped).await;
@@ -175,6 +177,27 @@ struct WaitersOf(Arc<App>);
 impl AsRef<Waiters> for WaitersOf {
     fn as_ref(&self) -> &Waiters {
         &self.0.waiters
+    }
+}
+
+/// SIGHUP reloads the configuration, as `POST /v1/config/reload` does. For a daemon at a terminal it
+/// means that the terminal is gone, and ends it as before.
+async fn reload_on_hangup(app: Arc<App>) {
+    if std::io::stdin().is_terminal() {
+        return;
+    }
+    let Ok(mut hangup) = signal(SignalKind::hangup()) else {
+        tracing::error!("SIGHUP cannot be taken");
+        return;
+    };
+    while hangup.recv().await.is_some() {
+        match crate::http::admin::take_over(&app, &identity::daemon()).await {
+            Ok(done) => {
+                let needed = done.restart_needed.join(", ");
+                tracing::info!(changes = done.changes.len(), restart_needed = needed, "reloaded");
+            }
+            Err(refusal) => tracing::error!("not reloaded: {}", refusal.error),
+        }
     }
 }
 

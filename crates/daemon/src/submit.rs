@@ -76,14 +76,15 @@ pub(crate) fn read(
             hint: Some("ask the admin to set daemon.mail_program".to_owned()),
         });
     }
-    let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-    let specs = parsed.components.iter().map(|component| {
-        let mut spec = spec_of(component, request, &parsed, principal, site.policy);
-        spec.warnings.clone_from(&texts);
-        spec
-    });
-    let specs: Vec<JobSpec> = specs.collect();
+    let specs = parsed.components.iter();
+    let mut specs: Vec<JobSpec> =
+        specs.map(|c| spec_of(c, request, &parsed, principal, site.policy)).collect();
     check_directories(&specs, &parsed.places, request)?;
+    warnings.extend(missing_outputs(&specs, &parsed.places, request));
+    let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    for spec in &mut specs {
+        spec.warnings.clone_from(&texts);
+    }
     let submission = Submission { specs, payload };
     Ok(Read { submission, warnings, client, places: parsed.places })
 }
@@ -224,6 +225,42 @@ fn check_directories(
         return Err(refusal(vec![problem]));
     }
     Ok(())
+}
+
+/// Directories of output files that are not there: the job can make none before it starts. One
+/// whose name is known only then is not looked at.
+fn missing_outputs(specs: &[JobSpec], places: &Places, request: &SubmitRequest) -> Vec<Problem> {
+    let mut found: Vec<Problem> = Vec::new();
+    for spec in specs {
+        let files = [
+            ("--output", Opt::Output, &spec.stdio.output),
+            ("--error", Opt::Error, &spec.stdio.error),
+        ];
+        for (name, option, file) in files {
+            let path = file.as_ref().map(|file| Path::new(&spec.cwd).join(file));
+            let Some(dir) = path.as_deref().and_then(Path::parent) else { continue };
+            let dir_text = dir.to_string_lossy();
+            if dir_text.contains('%') || !is_missing(dir) {
+                continue;
+            }
+            let problem = Problem {
+                code: "W_OUTPUT".to_owned(),
+                message: format!(
+                    "the directory {dir_text} of {name} does not exist: without it the job fails"
+                ),
+                place: place_of_option(places, request, option),
+                hint: Some(format!("make it before the job starts: mkdir -p {dir_text}")),
+            };
+            if !found.iter().any(|other| other.hint == problem.hint) {
+                found.push(problem);
+            }
+        }
+    }
+    found
+}
+
+fn is_missing(dir: &Path) -> bool {
+    std::fs::metadata(dir).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn refusal(problems: Vec<Problem>) -> Refusal {

@@ -86,7 +86,8 @@ pub(crate) fn run(args: &[String]) -> Outcome {
             }
         }
         let answer = client.act(&request).map_err(|error| Failure::client("scancel", &error))?;
-        code = code.max(report(&answer, parsed.has("quiet")));
+        let told = Told { quiet: parsed.has("quiet"), verbose: parsed.has("verbose") };
+        code = code.max(report(&answer, told, request.signal.is_some_and(|signal| signal != 9)));
     }
     Ok(code)
 }
@@ -224,21 +225,31 @@ fn spoken(request: &ActionRequest, job: &JobRef) -> String {
     }
 }
 
-/// Says what was not done. Jobs that are over or unknown are no errors, as in Slurm.
-fn report(answer: &ActionResponse, quiet: bool) -> i32 {
+/// How much is said.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    quiet: bool,
+    verbose: bool,
+}
+
+/// Says what was not done. As in Slurm 22.05, that a job is over or unknown is said with `-v` only
+/// and is no failure, unless a signal was to be sent to it.
+fn report(answer: &ActionResponse, told: Told, sends_signal: bool) -> i32 {
     let mut code = 0;
     for result in &answer.results {
-        let Some(error) = result.error.as_ref().filter(|_| result.id.is_some()) else { continue };
-        let denied = error.code == "E_DENIED" || error.code.contains("DENIED");
-        if !denied {
-            continue;
+        let Some(error) = &result.error else { continue };
+        let (why, gone) = match error.code.as_str() {
+            code if code.contains("DENIED") => ("Access/permission denied", false),
+            "E_JOB_UNKNOWN" => ("Invalid job id specified", true),
+            "E_JOB_OVER" => ("Job/step already completing or completed", true),
+            _ => continue,
+        };
+        if !gone || sends_signal {
+            code = 1;
         }
-        code = 1;
-        if !quiet {
+        if !told.quiet && (!gone || told.verbose) {
             let job = &result.job;
-            out::say(&format!(
-                "scancel: error: Kill job error on job id {job}: Access/permission denied"
-            ));
+            out::say(&format!("scancel: error: Kill job error on job id {job}: {why}"));
         }
     }
     code
@@ -344,15 +355,22 @@ mod tests {
     }
 
     #[test]
-    fn only_a_denial_is_an_error() {
+    fn only_a_denial_is_an_error_unless_a_signal_was_to_be_sent() {
         let result = |id, code: &str| ActionResult {
             job: "7".into(),
             id,
             error: Some(Problem { code: code.into(), ..Problem::default() }),
         };
         let answer = |result| ActionResponse { results: vec![result] };
-        assert_eq!(report(&answer(result(None, "E_JOB_UNKNOWN")), false), 0);
-        assert_eq!(report(&answer(result(Some(7), "E_JOB_OVER")), false), 0);
-        assert_eq!(report(&answer(result(Some(7), "E_DENIED")), true), 1);
+        let quiet = Told { quiet: true, ..Told::default() };
+        for (id, code, cancelled, signalled) in [
+            (None, "E_JOB_UNKNOWN", 0, 1),
+            (Some(7), "E_JOB_OVER", 0, 1),
+            (Some(7), "E_DENIED", 1, 1),
+        ] {
+            let answer = answer(result(id, code));
+            assert_eq!(report(&answer, quiet, false), cancelled, "{code}");
+            assert_eq!(report(&answer, quiet, true), signalled, "{code}");
+        }
     }
 }

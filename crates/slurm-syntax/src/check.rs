@@ -295,12 +295,11 @@ impl Check<'_, '_> {
         if let (Some(tasks), Some(nodes)) = (request.tasks, &request.nodes) {
             let (least, most) = (nodes.least(), nodes.most());
             if tasks < least {
+                // Slurm's own sentence: "nnodes" and "processes" are its words.
                 self.warn(
                     &[Opt::Ntasks, Opt::Nodes],
                     format!(
-                        "{} cannot run on {least} nodes: the job gets {}",
-                        plural(tasks, "task"),
-                        plural(tasks, "node")
+                        "can't run {tasks} processes on {least} nodes, setting nnodes to {tasks}"
                     ),
                 );
                 request.nodes = Some(NodeCount::exactly(tasks));

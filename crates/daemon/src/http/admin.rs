@@ -91,6 +91,14 @@ pub(crate) async fn reload(
     Extension(caller): Extension<Caller>,
 ) -> Answer<ReloadResponse> {
     admins_only(&caller, "reload the configuration")?;
+    take_over(&app, &caller).await.map(Json)
+}
+
+/// Reads the configuration anew and takes over what changed, for an admin or a signal.
+///
+/// # Errors
+/// It cannot be used: the one in force stays.
+pub(crate) async fn take_over(app: &App, caller: &Principal) -> Result<ReloadResponse, Refusal> {
     let source = app.source.clone();
     let read = tokio::task::spawn_blocking(move || source.read());
     let config = read.await.map_err(|error| Refusal::fault(error.to_string()))?;
@@ -98,7 +106,7 @@ pub(crate) async fn reload(
     let before = app.config.load_full();
     let nodes = app.handle.state().nodes.values().map(|n| n.name.clone()).collect();
     let site = site::site(&config, &nodes).map_err(|error| config_refusal(&error))?;
-    command(&app.handle, &caller, Command::Configure(Box::new(site))).await?;
+    command(&app.handle, caller, Command::Configure(Box::new(site))).await?;
     let mut response = ReloadResponse::default();
     for change in before.changes_to(&config) {
         if change.restart {
@@ -112,7 +120,7 @@ pub(crate) async fn reload(
     }
     app.admins.store(Arc::new(config.daemon.admins.clone()));
     app.config.store(Arc::new(config));
-    Ok(Json(response))
+    Ok(response)
 }
 
 fn config_refusal(error: &ConfigError) -> Refusal {

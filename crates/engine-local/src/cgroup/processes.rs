@@ -82,8 +82,12 @@ impl Tree {
         if let Some(root) = self.root {
             // What replaces itself for ever lives too short to be found by a walk over /proc. As
             // its parent ends it becomes the subreaper's child, and that list is read in no time.
+            let mut killed: BTreeSet<i32> = BTreeSet::new();
             for _ in 0..CHILD_ROUNDS {
-                kill_all(&children(root), Signal::SIGKILL);
+                // Once each: there may be ten thousand, and each takes its time to die.
+                let mut fresh = children(root);
+                fresh.retain(|pid| killed.insert(*pid));
+                kill_all(&fresh, Signal::SIGKILL);
             }
         }
         let mut stopped: BTreeSet<i32> = BTreeSet::new();

@@ -268,7 +268,13 @@ impl Supervisor<'_> {
             );
         }
         match order {
-            Order::Terminate { cause, grace_s } => self.begin_stop(cause.clone(), *grace_s),
+            Order::Terminate { cause, grace_s } => {
+                // Answered first: signals to ten thousand processes that die of them take longer
+                // than the daemon waits.
+                self.send(id, &Event::Done);
+                self.flush_clients();
+                return self.begin_stop(cause.clone(), *grace_s);
+            }
             Order::Signal { number, signal, scope } => {
                 if *number > self.signalled {
                     self.signalled = *number;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use muster_engine::{Engine, Launch, Observation, Order};
+use muster_engine::{Engine, EngineError, Launch, Observation, Order};
 use muster_engine_local::{LocalConfig, LocalEngine};
 use muster_model::{
     Availability, CpuSet, EngineName, ExitReport, Job, JobId, JobKind, JobSpec, JobState, Mib,
@@ -15,7 +15,8 @@ use muster_model::{
 };
 
 /// How long anything may take before a test gives up; only a failing test waits this long.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Ten thousand processes on a machine with other work take more than a minute to come and go.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A state directory and what runs on it.
 pub(crate) struct Site {
@@ -237,7 +238,12 @@ impl Daemon {
     pub(crate) fn stop_for(&self, id: u32, cause: StopCause, grace: u64) {
         let grace = Seconds(grace);
         let order = Order::Stop { job: JobId(id), attempt: 1, cause: Some(cause), grace };
-        self.engine.execute(1, &order).expect("stop taken");
+        // Repeated as the daemon repeats it: on a busy machine an answer may take too long.
+        wait_until("stop taken", || match self.engine.execute(1, &order) {
+            Ok(()) => true,
+            Err(EngineError::Unreachable { .. }) => false,
+            Err(error) => panic!("{error}"),
+        });
     }
 
     pub(crate) fn acknowledge(&self, id: u32) {
