@@ -173,6 +173,33 @@ pub enum Reason {
         /// Waits so long at most.
         wait: Seconds,
     },
+    /// Too few free nodes are near enough to each other.
+    Topology {
+        /// What it asks for, as words: `in one rack`.
+        rule: String,
+        /// Nodes that it needs.
+        wanted: u32,
+        /// The most free nodes that are so.
+        nearest: u32,
+        /// Where they are; empty where that is no one place.
+        place: String,
+        /// Free nodes wherever they are.
+        free: u32,
+    },
+    /// Labels, taints or the jobs beside it leave too few nodes.
+    Rules {
+        /// The kind of rule without which it would fit.
+        kind: RuleKind,
+        /// The rule as it is written.
+        rule: String,
+        /// Nodes that it needs.
+        wanted: u32,
+        /// How many nodes each rule leaves of those that the rules before it leave, from all nodes
+        /// of the partition on.
+        tally: Vec<RuleTally>,
+        /// Jobs that stand in the way, at most eight.
+        held_by: Vec<JobId>,
+    },
     /// It could not end by its deadline.
     Deadline {
         /// The deadline.
@@ -226,6 +253,59 @@ pub enum Reason {
     BudgetEnded,
 }
 
+/// A kind of rule on nodes and on the jobs beside a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleKind {
+    /// Taints that it does not tolerate.
+    Taints,
+    /// Labels and fields of nodes.
+    NodeAffinity,
+    /// Jobs to be near.
+    JobAffinity,
+    /// Jobs to be away from, or jobs that want to be away from it.
+    AntiAffinity,
+    /// Even spreading.
+    Spread,
+}
+
+/// How many nodes a rule leaves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RuleTally {
+    /// The rule in words.
+    pub rule: String,
+    /// Nodes that it leaves.
+    pub left: u32,
+}
+
+impl RuleKind {
+    /// Every kind, in the order in which they are told.
+    pub const ALL: [Self; 5] =
+        [Self::Taints, Self::NodeAffinity, Self::JobAffinity, Self::AntiAffinity, Self::Spread];
+
+    /// The code of the reason.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Taints => "TAINTS",
+            Self::NodeAffinity => "NODE_AFFINITY",
+            Self::JobAffinity => "JOB_AFFINITY",
+            Self::AntiAffinity => "ANTI_AFFINITY",
+            Self::Spread => "SPREAD",
+        }
+    }
+
+    /// What people call it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Taints => "taints",
+            Self::NodeAffinity => "node affinity",
+            Self::JobAffinity => "job affinity",
+            Self::AntiAffinity => "anti-affinity",
+            Self::Spread => "spread",
+        }
+    }
+}
+
 impl Reason {
     /// The stable code, also the name of its page.
     pub const fn code(&self) -> &'static str {
@@ -255,6 +335,8 @@ impl Reason {
             Self::Reserved { .. } => "RESERVED",
             Self::GpuMemory { .. } => "GPU_MEMORY",
             Self::Switches { .. } => "SWITCHES",
+            Self::Topology { .. } => "TOPOLOGY",
+            Self::Rules { kind, .. } => kind.code(),
             Self::Deadline { .. } => "DEADLINE",
             Self::HetPeer { .. } => "HET_PEER",
             Self::Requeued { .. } => "REQUEUED",
@@ -288,6 +370,7 @@ impl Reason {
             | Self::MakingRoom { .. }
             | Self::Turn { .. } => "Resources",
             Self::GangIncomplete { .. } => "Dependency",
+            Self::Topology { .. } | Self::Rules { .. } => "Resources",
             Self::Priority { .. } | Self::HetPeer { .. } | Self::BudgetEnded => "Priority",
             Self::Licences { .. } | Self::LicencesNeverEnough { .. } => "Licenses",
             Self::ReservationDeleted { .. } => "ReservationDeleted",
@@ -352,6 +435,13 @@ impl Reason {
             },
             Self::GpuMemory { wanted: Mib(81_920), largest: Mib(40_960) },
             Self::Switches { count: 1, wait: Seconds(600) },
+            Self::Topology {
+                rule: "in one rack".to_owned(),
+                wanted: 4,
+                nearest: 3,
+                place: "r2".to_owned(),
+                free: 9,
+            },
             Self::Deadline { at: Timestamp::from_secs(60) },
             Self::HetPeer { peer: JobId(8) },
             Self::Requeued { until: Timestamp::from_secs(60) },
@@ -498,6 +588,23 @@ impl fmt::Display for Reason {
                 wait.0,
                 plural(u64::from(*count), "switch")
             ),
+            Self::Topology { rule, wanted, nearest, place, free } => {
+                let at = if place.is_empty() { String::new() } else { format!(" ({place})") };
+                write!(
+                    f,
+                    "needs {} {rule}; at most {nearest} are free so{at}, {free} in all",
+                    plural(u64::from(*wanted), "node")
+                )
+            }
+            Self::Rules { kind, rule, tally, held_by, .. } => {
+                let left = |t: &RuleTally| format!("{} {}", t.rule, t.left);
+                let tally = tally.iter().map(left).collect::<Vec<_>>().join(", ");
+                write!(f, "{} {rule} leaves too few nodes: {tally}", kind.word())?;
+                if !held_by.is_empty() {
+                    write!(f, " (because of {})", ids(held_by))?;
+                }
+                Ok(())
+            }
             Self::Deadline { .. } => f.write_str("cannot end by its deadline"),
             Self::HetPeer { peer } => {
                 write!(f, "component {peer} of its heterogeneous job has to wait")

@@ -7,7 +7,7 @@
 
 use crate::{Node, NodeId, is_default};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The names of the levels of a topology that only the nodes describe.
@@ -63,7 +63,7 @@ pub struct TopologyDomain {
     pub parent: Option<String>,
     /// The names of nodes directly under it.
     #[serde(skip_serializing_if = "is_default")]
-    pub nodes: std::collections::BTreeSet<String>,
+    pub nodes: BTreeSet<String>,
     /// Its own link speed, in place of its level's.
     #[serde(skip_serializing_if = "is_default")]
     pub link: LinkSpeed,
@@ -114,17 +114,25 @@ impl Topology {
 
     /// The domains above each node.
     ///
-    /// Work: every listed domain and every node once for each level.
-    pub fn paths<'a>(
-        &'a self,
-        nodes: impl Iterator<Item = &'a Node> + Clone,
-    ) -> BTreeMap<NodeId, Path<'a>> {
-        let count = self.level_count(nodes.clone());
-        let mut listed: BTreeMap<&str, Path<'a>> = BTreeMap::new();
+    /// Work: each of the nodes once for each level, and each listed domain with the fewer of its
+    /// nodes and these.
+    pub fn paths<'a>(&'a self, nodes: &[&'a Node]) -> BTreeMap<NodeId, Path<'a>> {
+        let count = self.level_count(nodes.iter().copied());
+        let mut listed: BTreeMap<&'a str, Path<'a>> = BTreeMap::new();
+        let wanted: BTreeSet<&'a str> = nodes.iter().map(|n| n.name.as_str()).collect();
         for (name, domain) in &self.domains {
+            let inside: Vec<&'a str> = if domain.nodes.len() <= wanted.len() {
+                let all = domain.nodes.iter().map(String::as_str);
+                all.filter(|node| wanted.contains(node)).collect()
+            } else {
+                wanted.iter().copied().filter(|node| domain.nodes.contains(*node)).collect()
+            };
+            if inside.is_empty() {
+                continue;
+            }
             let mut path: Path<'a> = vec![None; count];
             self.climb(name, &mut path);
-            for node in &domain.nodes {
+            for node in inside {
                 let known = listed.entry(node).or_insert_with(|| vec![None; count]);
                 for (level, above) in path.iter().enumerate() {
                     known[level] = known[level].or(*above);
@@ -132,6 +140,7 @@ impl Topology {
             }
         }
         nodes
+            .iter()
             .map(|node| {
                 let mut path =
                     listed.get(node.name.as_str()).cloned().unwrap_or_else(|| vec![None; count]);
@@ -164,6 +173,11 @@ impl Topology {
             Some(level) => level.label.as_ref()?,
         };
         node.labels.get(label).map(String::as_str)
+    }
+
+    /// The level whose domains `--switches` counts: that named `leaf`, else the lowest.
+    pub fn switch_level(&self, count: usize) -> usize {
+        self.level_named(IMPLIED[0], count).unwrap_or(0)
     }
 
     /// The speed between two nodes that meet in this domain of this level.
@@ -256,7 +270,7 @@ mod tests {
     fn nodes_describe_themselves_where_nothing_is_listed() {
         let nodes = [node(0, "n1", &["s1", "top"]), node(1, "n2", &["s2"])];
         let topology = Topology::default();
-        let paths = topology.paths(nodes.iter());
+        let paths = topology.paths(&nodes.each_ref());
         assert_eq!(paths[&NodeId(0)], [Some("s1"), Some("top")]);
         assert_eq!(paths[&NodeId(1)], [Some("s2"), None]);
         assert_eq!(topology.level_named("Spine", 2), Some(1));
@@ -290,7 +304,7 @@ mod tests {
             ]),
             ..Topology::default()
         };
-        let paths = topology.paths(nodes.iter());
+        let paths = topology.paths(&nodes.each_ref());
         assert_eq!(paths[&NodeId(0)], [Some("c7"), Some("l1"), Some("s")]);
         assert_eq!(paths[&NodeId(1)], [None, Some("l1"), Some("s")]);
     }

@@ -1,29 +1,12 @@
 //! Does the placement give what was asked, on nodes that may be used?
 
-use crate::{Rule, Violation, devices};
+use crate::{Rule, Violation, devices, topology};
 use muster_model::{
-    Constraint, Exclusive, GpuScope, Job, MemoryRequest, Mib, Node, NodeShare, Partition, Request,
-    Seconds, Start, State, TimeLimit, Timestamp,
+    Constraint, Exclusive, GpuScope, MemoryRequest, Mib, Node, NodeShare, Partition, Request,
+    Start, State, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// How long a job waits for few switches where it does not say (slurm.conf manual,
-/// `max_switch_wait`).
-const SWITCH_WAIT: Seconds = Seconds(300);
-
-/// True where the nodes stand under no more leaf switches than the job still waits for.
-pub(crate) fn few_switches<'a>(
-    job: &Job,
-    now: Timestamp,
-    nodes: impl Iterator<Item = &'a Node>,
-) -> bool {
-    let (Some(wish), Some(eligible)) = (job.spec.request.switches, job.eligible) else {
-        return true;
-    };
-    let leaves: BTreeSet<Option<&String>> = nodes.map(|n| n.switches.first()).collect();
-    now >= eligible.plus(wish.wait.unwrap_or(SWITCH_WAIT)) || leaves.len() <= wish.count as usize
-}
 
 pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Vec<Violation>) {
     let Some(job) = state.jobs.get(&start.job) else { return };
@@ -45,8 +28,12 @@ pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Ve
         }
     }
     check_nodes(state, request, partition, &nodes, &mut say);
-    if !few_switches(job, now, nodes.iter().map(|(n, _)| n.as_ref())) {
+    let plain: Vec<&Node> = nodes.iter().map(|(n, _)| n.as_ref()).collect();
+    if !topology::few_switches(state, job, now, &plain) {
         say(Rule::Switches, "is under more switches than it waits for".to_owned());
+    }
+    if let Some(wrong) = topology::wrong(state, job, &plain) {
+        say(Rule::Topology, wrong);
     }
     check_tasks(request, &nodes, &mut say);
     for (node, share) in &nodes {

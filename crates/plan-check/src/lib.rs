@@ -12,6 +12,7 @@
 //! assert!(muster_plan_check::check(&State::default(), &Plan::default()).is_empty());
 //! ```
 
+mod affinity;
 mod devices;
 mod eligible;
 mod fit;
@@ -19,6 +20,7 @@ mod layout;
 mod order;
 mod promise;
 mod reservation;
+mod topology;
 mod usage;
 mod violation;
 mod waiting;

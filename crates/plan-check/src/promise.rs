@@ -61,6 +61,10 @@ fn broken(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise) -> Opt
     let rooms: Option<Vec<_>> =
         promise.nodes.iter().map(|id| room(state, plan.now, new, *id, when)).collect();
     let Some(rooms) = rooms else { return Some("a node of it is not there".to_owned()) };
+    let nodes: Vec<_> = rooms.iter().map(|r| r.node).collect();
+    if let Some(wrong) = crate::topology::wrong(state, job, &nodes) {
+        return Some(wrong);
+    }
     if rooms.iter().any(|r| !r.node.is_usable()) {
         return Some("a node of it is down or drained".to_owned());
     }

@@ -63,6 +63,8 @@ pub enum Rule {
     Scratch,
     /// More leaf switches than the job waits for.
     Switches,
+    /// The nodes are farther apart than the job or the site allows, or do not part into segments.
+    Topology,
     /// Tasks are not laid out as asked.
     Tasks,
     /// CPUs do not follow from the request.
@@ -129,6 +131,7 @@ impl Rule {
             Self::Contiguous => "CONTIGUOUS",
             Self::Scratch => "SCRATCH",
             Self::Switches => "SWITCHES",
+            Self::Topology => "TOPOLOGY",
             Self::Tasks => "TASKS",
             Self::Cpus => "CPUS",
             Self::Memory => "MEMORY",
@@ -152,7 +155,7 @@ impl Rule {
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -175,6 +178,7 @@ impl Rule {
         Self::Contiguous,
         Self::Scratch,
         Self::Switches,
+        Self::Topology,
         Self::Tasks,
         Self::Cpus,
         Self::Memory,

@@ -4,9 +4,11 @@
 //! now on nodes without a promise, or that end before any promise begins.
 
 use crate::fit::{New, Room, When, lies_on, room};
-use crate::layout::{few_switches, neighbours, satisfied};
-use crate::{Rule, Violation, decided, eligible, order, promise, reservation, starts};
-use muster_model::{BackfillMode, Job, JobId, NodeId, Partition, Plan, Promise, State, Timestamp};
+use crate::layout::{neighbours, satisfied};
+use crate::{Rule, Violation, decided, eligible, order, promise, reservation, starts, topology};
+use muster_model::{
+    BackfillMode, Job, JobId, Node, NodeId, Partition, Plan, Promise, State, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// At most so many waiting jobs are looked at.
@@ -67,7 +69,8 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
                     if open { room(state, plan.now, &new, id, When::Now) } else { None }
                 },
                 |rooms| {
-                    few_switches(job, plan.now, rooms.iter().map(|r| r.node))
+                    let nodes: Vec<&Node> = rooms.iter().map(|r| r.node).collect();
+                    topology::few_switches(state, job, plan.now, &nodes)
                         && lies_on(job, partition, rooms) == Some(true)
                 },
             );
@@ -157,6 +160,10 @@ pub(crate) fn some_set<'a>(
             && request.node_list.iter().all(|name| names.contains(name))
             && request.constraint.as_ref().is_none_or(|c| satisfied(c, &features))
             && (!request.contiguous || neighbours(state, &names))
+            && {
+                let nodes: Vec<&Node> = set.iter().map(|r| r.node).collect();
+                topology::wrong(state, job, &nodes).is_none()
+            }
             && fits(set)
     };
     if rooms.len() <= NODES_FOR_ALL_SETS {

@@ -60,6 +60,8 @@ pub(crate) struct Ask {
     pub(crate) heedless: bool,
     /// The queue whose first blocked job has a promise.
     pub(crate) lane: String,
+    /// As if the distance between its nodes did not matter: to see whether it is what it waits for.
+    pub(crate) anywhere: bool,
     /// For a part of the job: one task, and one GPU of a total.
     pub(crate) part_floor: Floor,
     /// For the whole job on one node.
@@ -139,6 +141,7 @@ impl Ask {
             inside: None,
             heedless: false,
             lane: partition.name.clone(),
+            anywhere: false,
             part_floor: Floor::default(),
             whole_floor: Floor::default(),
             level: OnceLock::new(),
@@ -200,7 +203,11 @@ impl Ask {
     pub(crate) fn is_uniform(&self) -> bool {
         let kinds = [&self.job_gpus, &self.node_gpus, &self.task_gpus].into_iter().flatten();
         let one_kind = kinds.count() <= 1 && self.socket_gpus.is_empty();
-        !self.can_be_spread() && self.request.gres.is_empty() && one_kind && self.plain
+        !self.can_be_spread()
+            && self.request.gres.is_empty()
+            && one_kind
+            && self.plain
+            && self.is_loose()
     }
 
     /// The model that all its GPUs are of, where it names one.
@@ -223,6 +230,19 @@ impl Ask {
             && self.switches.is_none()
             && self.request.node_list.is_empty()
             && self.alternatives.len() == 1
+            && self.is_loose()
+    }
+
+    /// True where the request says nothing of what its nodes are to each other or to other jobs.
+    pub(crate) fn is_loose(&self) -> bool {
+        self.anywhere || self.request.topology == muster_model::TopologyRequest::default()
+    }
+
+    /// The same as if the distance between its nodes did not matter.
+    pub(crate) fn anywhere(&self) -> Self {
+        let mut loose = self.clone();
+        loose.anywhere = true;
+        loose
     }
 
     /// The same, tried as if nothing were reserved.

@@ -72,14 +72,20 @@ impl Cache {
             || seen.partitions != state.partitions
             || seen.reservations != state.reservations
             || (!state.reservations.is_empty() && seen.accounts != state.accounts)
+            || seen.topology != state.topology
             || seen.index.node_by_name != state.index.node_by_name
     }
 
     fn follow_nodes(&mut self, state: &State) {
+        let mut moved = false;
         for item in self.seen.nodes.diff(&state.nodes) {
-            if let imbl::ordmap::DiffItem::Update { new: (_, node), .. } = item {
+            if let imbl::ordmap::DiffItem::Update { old: (_, before), new: (_, node) } = item {
+                moved |= before.switches != node.switches || before.labels != node.labels;
                 self.world.describe(node);
             }
+        }
+        if moved {
+            self.world.set_map(state);
         }
     }
 

@@ -4,6 +4,7 @@ use crate::ask::{Ask, Tasks};
 use crate::free::Span;
 use crate::select::{Candidate, Target, contiguous_run, select};
 use crate::switches;
+use crate::topology::{Joint, choose};
 use crate::world::World;
 use muster_model::{NodeCount, Work};
 
@@ -53,23 +54,22 @@ fn place_from(
 ) -> Option<Picks> {
     let bounds = ask.node_bounds()?;
     let forced = world.forced_nodes(ask)?;
+    let joint = Joint::of(world, ask)?;
     // What one choice of features rules out another may take: then nothing is remembered.
     let mut unremembered = 0;
     let several = ask.alternatives.len() > 1;
     for alternative in 0..ask.alternatives.len() {
         let skip = if several { &mut unremembered } else { &mut *skip };
         *skip = if several { 0 } else { *skip };
-        let search = Search { world, ask, alternative, span, forced: &forced, bounds };
+        let search =
+            Search { world, ask, alternative, span, forced: &forced, bounds, joint: &joint };
         let candidates = search.candidates(order, skip, work);
-        let search = |candidates: &[Candidate]| {
-            place_among(world, ask, alternative, span, bounds, candidates)
-        };
-        let picks = match ask.switches {
-            None => search(&candidates),
-            Some(count) => switches::groups(world, &candidates, count as usize)
+        let picks = search.place_among(&candidates).or_else(|| {
+            let most = ask.switches.filter(|_| !joint.is_void())?;
+            switches::groups(&joint, &candidates, most as usize)
                 .into_iter()
-                .find_map(|group| search(&group)),
-        };
+                .find_map(|group| search.place_among(&group))
+        });
         if picks.is_some() {
             return picks;
         }
@@ -85,6 +85,7 @@ struct Search<'a> {
     span: Span,
     forced: &'a [usize],
     bounds: (u32, u32),
+    joint: &'a Joint<'a>,
 }
 
 impl Search<'_> {
@@ -112,7 +113,8 @@ impl Search<'_> {
     }
 
     fn candidate(&self, rank: usize, node: usize) -> Option<Candidate> {
-        if !self.world.could_give(node, self.ask.part_floor, self.span) {
+        if !self.world.could_give(node, self.ask.part_floor, self.span) || !self.joint.admits(node)
+        {
             return None;
         }
         let (tasks, share) = capacity(self.world, self.ask, self.alternative, self.span, node)?;
@@ -129,8 +131,7 @@ impl Search<'_> {
 
     /// True where the first nodes found will be the ones taken, whatever else there is.
     fn is_enough(&self, found: &[Candidate], targets: &[Target]) -> bool {
-        let bound = self.ask.request.contiguous || self.ask.switches.is_some();
-        if bound || !self.forced.is_empty() {
+        if self.ask.request.contiguous || !self.forced.is_empty() {
             return false;
         }
         let (least, most) = self.bounds;
@@ -141,7 +142,10 @@ impl Search<'_> {
             Some(_) if least == most => most,
             Some(_) => return false,
         } as usize;
-        found.len() == count && crate::select::reach(found, targets)
+        // Of several nodes the nearest are taken, so all have to be known.
+        (count == 1 || self.joint.is_void())
+            && found.len() == count
+            && crate::select::reach(found, targets)
     }
 }
 
@@ -181,6 +185,22 @@ pub(crate) fn place_with_cursor(
     }
 }
 
+/// The nodes that could take a part of the job, whatever they are to each other.
+pub(crate) fn free_nodes(world: &World, ask: &Ask, span: Span) -> Vec<usize> {
+    let loose = ask.anywhere();
+    let Some(joint) = Joint::of(world, &loose) else { return Vec::new() };
+    let members = world.members(&ask.partition.name).map_or(&[][..], |m| m.list());
+    let (bounds, forced) = ((1, u32::MAX), &[][..]);
+    let could = |node: &usize| {
+        (0..ask.alternatives.len()).any(|alternative| {
+            let joint = &joint;
+            let search = Search { world, ask: &loose, alternative, span, forced, bounds, joint };
+            search.candidate(0, *node).is_some()
+        })
+    };
+    members.iter().copied().filter(could).collect()
+}
+
 /// The whole job on one node.
 fn alone(world: &World, ask: &Ask, span: Span, node: usize) -> Option<Pick> {
     if !world.could_give(node, ask.whole_floor, span) {
@@ -197,7 +217,8 @@ fn alone(world: &World, ask: &Ask, span: Span, node: usize) -> Option<Pick> {
     };
     let share: Vec<u32> = ask.job_gpus.iter().map(|g| g.1).collect();
     let features = &view.node.features;
-    let may = ask.may_use(view)
+    let may = Joint::of(world, ask).is_some_and(|joint| joint.admits(node))
+        && ask.may_use(view)
         && (named.is_empty() || named.contains(&view.node.name))
         && alternative.admits(features)
         && alternative.counts.iter().all(|(part, n)| *n <= 1 && part.holds_on(features))
@@ -266,43 +287,45 @@ fn most(low: u32, high: u32, passes: impl Fn(u32) -> bool) -> u32 {
     good
 }
 
-fn place_among(
-    world: &World,
-    ask: &Ask,
-    alternative: usize,
-    span: Span,
-    bounds: (u32, u32),
-    candidates: &[Candidate],
-) -> Option<Picks> {
-    let targets = targets(ask, alternative);
-    let forced = candidates.iter().filter(|c| c.forced).count();
-    if forced < ask.request.node_list.len() {
-        return None;
-    }
-    // Each node has a task and a GPU of a total, so there are no more nodes than those.
-    let mut most = bounds.1.min(candidates.len() as u32);
-    if let Tasks::Total(total) = ask.tasks {
-        most = most.min(total);
-    }
-    if !ask.job_gpus.is_empty() {
-        most = most.min(ask.job_gpus.iter().fold(0, |sum, g| sum.saturating_add(g.1)));
-    }
-    // The fewest nodes that could reach each target; more never reach less.
-    let least = bounds.0.max(forced as u32).max(crate::select::fewest(candidates, &targets)?);
-    let try_count = |count: u32| -> Option<Picks> {
-        let chosen = if ask.request.contiguous {
-            contiguous_run(world, candidates, count as usize, &targets)
-        } else {
-            select(candidates, count as usize, &targets)
-        }?;
-        spread(world, ask, span, chosen)
-    };
-    match &ask.request.nodes {
-        None => (least..=most).find_map(try_count),
-        Some(NodeCount::OneOf(set)) if least <= most => {
-            set.range(least..=most).rev().copied().find_map(try_count)
+impl Search<'_> {
+    /// The nodes that are taken of the candidates, for the number of nodes that is tried first and
+    /// fits.
+    fn place_among(&self, candidates: &[Candidate]) -> Option<Picks> {
+        let Search { world, ask, alternative, span, bounds, joint, .. } = *self;
+        let targets = targets(ask, alternative);
+        let all: Vec<&Candidate> = candidates.iter().collect();
+        let forced = candidates.iter().filter(|c| c.forced).count();
+        if forced < ask.request.node_list.len() {
+            return None;
         }
-        Some(_) => (least..=most).rev().find_map(try_count),
+        // Each node has a task and a GPU of a total, so there are no more nodes than those.
+        let mut most = bounds.1.min(candidates.len() as u32);
+        if let Tasks::Total(total) = ask.tasks {
+            most = most.min(total);
+        }
+        if !ask.job_gpus.is_empty() {
+            most = most.min(ask.job_gpus.iter().fold(0, |sum, g| sum.saturating_add(g.1)));
+        }
+        // The fewest nodes that could reach each target; more never reach less.
+        let least = bounds.0.max(forced as u32).max(crate::select::fewest(candidates, &targets)?);
+        let try_count = |count: u32| -> Option<Picks> {
+            let contiguous = ask.request.contiguous;
+            let chosen = if !joint.is_void() {
+                choose(world, joint, candidates, count, contiguous, &targets)
+            } else if contiguous {
+                contiguous_run(world, &all, count as usize, &targets)
+            } else {
+                select(&all, count as usize, &targets)
+            }?;
+            spread(world, ask, span, chosen)
+        };
+        match &ask.request.nodes {
+            None => (least..=most).find_map(try_count),
+            Some(NodeCount::OneOf(set)) if least <= most => {
+                set.range(least..=most).rev().copied().find_map(try_count)
+            }
+            Some(_) => (least..=most).rev().find_map(try_count),
+        }
     }
 }
 
@@ -319,7 +342,7 @@ fn targets(ask: &Ask, alternative: usize) -> Vec<Target> {
 
 /// Lays tasks and GPU totals over the nodes, as evenly as their room allows, in rank order.
 fn spread(world: &World, ask: &Ask, span: Span, mut chosen: Vec<&Candidate>) -> Option<Picks> {
-    chosen.sort_by_key(|c| c.node);
+    chosen.sort_by_key(|c| world.map().place(c.node));
     let mut next = 0;
     let mut tasks = vec![1; chosen.len()];
     if let Tasks::Total(total) = ask.tasks {

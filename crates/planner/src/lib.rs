@@ -37,6 +37,7 @@ mod start;
 mod suggest;
 mod switches;
 mod timeline;
+pub mod topology;
 mod world;
 
 pub use explain::{Explanation, StartWindow};

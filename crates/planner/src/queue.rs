@@ -94,14 +94,13 @@ pub(crate) fn latest_start(job: &Job) -> Option<Timestamp> {
     Some(Timestamp::from_millis(deadline.millis().saturating_sub(ms)))
 }
 
-/// How long a job waits for few switches where it does not say (slurm.conf manual,
-/// `max_switch_wait`).
-const SWITCH_WAIT: Seconds = Seconds(300);
-
 /// How many switches a job wishes for, and until when; `None` where it has no such wish.
-pub(crate) fn switch_wish(job: &Job) -> Option<(u32, Timestamp)> {
+///
+/// The policy bounds the wait (slurm.conf manual, `max_switch_wait`).
+pub(crate) fn switch_wish(state: &State, job: &Job) -> Option<(u32, Timestamp)> {
     let wish = job.spec.request.switches?;
-    let until = job.eligible?.plus(wish.wait.unwrap_or(SWITCH_WAIT));
+    let most = state.policy.max_switch_wait;
+    let until = job.eligible?.plus(wish.wait.map_or(most, |wait| wait.min(most)));
     Some((wish.count, until))
 }
 
@@ -124,7 +123,7 @@ impl Queue {
             return;
         }
         for job in &group {
-            if let Some((_, until)) = switch_wish(job).filter(|wish| wish.1 > self.now) {
+            if let Some((_, until)) = switch_wish(state, job).filter(|wish| wish.1 > self.now) {
                 self.patience.insert((until, group[0].id));
             }
         }
@@ -150,7 +149,7 @@ impl Queue {
             self.later.remove(&(eligible, job.id));
             return;
         }
-        for (_, until) in group.iter().filter_map(|job| switch_wish(job)) {
+        for (_, until) in group.iter().filter_map(|job| switch_wish(state, job)) {
             self.patience.remove(&(until, group[0].id));
         }
         let key = shape_key(state, uid_matters, self.now, &group);
@@ -236,8 +235,8 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
         deadline: spec.deadline,
         uid: uid_matters.then_some(spec.owner.uid),
         account: picky.then(|| spec.account.clone()),
-        wishes_switches: switch_wish(job).is_some_and(|(_, until)| until > now),
         inside: ways(state, job).into_iter().flatten().collect(),
+        wishes_switches: switch_wish(state, job).is_some_and(|(_, until)| until > now),
     }
 }
 
@@ -286,7 +285,7 @@ pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
                 Ask::new(&request, partition, uid, limit, time_min, spec.deadline, policy);
             ask.lane = lane(&partition.name, inside.as_deref());
             ask.inside.clone_from(inside);
-            ask.switches = switch_wish(job).filter(|wish| wish.1 > now).map(|wish| wish.0);
+            ask.switches = switch_wish(state, job).filter(|wish| wish.1 > now).map(|wish| wish.0);
             Some(ask)
         })
         .filter(|ask| ask.node_bounds().is_some())

@@ -275,7 +275,8 @@ impl<'a> Reasoner<'a> {
     fn shortage_in(&self, world: &World, job: &Job) -> Reason {
         let asks = asks(self.state, job, self.now);
         let Some(ask) = asks.first() else { return self.no_partition(job) };
-        if let Some((count, until)) = switch_wish(job).filter(|_| ask.switches.is_some())
+        if let Some((count, until)) =
+            switch_wish(self.state, job).filter(|_| ask.switches.is_some())
             && asks_without_wish(self.state, job, self.now)
                 .iter()
                 .any(|ask| self.fits(world, ask).is_some())
@@ -283,6 +284,9 @@ impl<'a> Reasoner<'a> {
             return Reason::Switches { count, wait: until.since(self.now) };
         }
         let span = Span::of(self.now, self.now, ask.limit);
+        if let Some(reason) = self.distance(world, ask, span) {
+            return reason;
+        }
         for (name, wanted) in &ask.licences {
             let free = world.pool(name).map_or(0, |pool| pool.free(span));
             if free < *wanted {
@@ -302,6 +306,15 @@ impl<'a> Reasoner<'a> {
             _ => least,
         };
         shortage::in_use(world, ask, self.now, total, count, start)
+    }
+
+    /// The distance between free nodes, where the job would start if it did not matter.
+    fn distance(&self, world: &World, ask: &Ask, span: Span) -> Option<Reason> {
+        let loose = ask.anywhere();
+        let count = self.picks(world, &loose, span)?.len() as u32;
+        let wanted = ask.request.nodes.as_ref().map_or(count, muster_model::NodeCount::least);
+        let free = crate::gang::free_nodes(world, ask, span);
+        crate::topology::shortage(world, ask, &free, wanted)
     }
 
     /// True where the job would fit now if nobody else waited.

@@ -21,28 +21,27 @@ pub(crate) struct Candidate {
     pub(crate) amounts: Vec<u32>,
 }
 
-/// Exactly `count` candidates that reach every target; the preferred ones where several sets do.
+/// Exactly `count` candidates that reach every target; the first ones where several sets do.
 ///
 /// With one target the answer is exact. With more, quick orders are tried first and then an exact
 /// search, bounded in steps.
 pub(crate) fn select<'a>(
-    candidates: &'a [Candidate],
+    candidates: &[&'a Candidate],
     count: usize,
     targets: &[Target],
 ) -> Option<Vec<&'a Candidate>> {
     if count == 0 || count > candidates.len() {
         return None;
     }
-    let by_rank = |c: &&Candidate| (!c.forced, c.rank);
-    let mut preferred: Vec<&Candidate> = candidates.iter().collect();
-    preferred.sort_by_key(by_rank);
+    let mut preferred: Vec<&Candidate> = candidates.to_vec();
+    preferred.sort_by_key(|c| !c.forced);
     if reaches(&preferred[..count], targets) {
         preferred.truncate(count);
         return Some(preferred);
     }
     for dimension in 0..targets.len() {
         let mut order = preferred.clone();
-        order.sort_by_key(|c| (!c.forced, u32::MAX - c.amounts[dimension], c.rank));
+        order.sort_by_key(|c| (!c.forced, u32::MAX - c.amounts[dimension]));
         let best: u64 = order[..count].iter().map(|c| u64::from(c.amounts[dimension])).sum();
         if best < targets[dimension] {
             return None;
@@ -79,7 +78,8 @@ pub(crate) fn reach(chosen: &[Candidate], targets: &[Target]) -> bool {
         .all(|(i, target)| chosen.iter().map(|c| u64::from(c.amounts[i])).sum::<u64>() >= *target)
 }
 
-fn reaches(chosen: &[&Candidate], targets: &[Target]) -> bool {
+/// As [`reach`].
+pub(crate) fn reaches(chosen: &[&Candidate], targets: &[Target]) -> bool {
     targets
         .iter()
         .enumerate()
@@ -128,11 +128,11 @@ fn search<'a>(
 /// one and reach every target.
 pub(crate) fn contiguous_run<'a>(
     world: &World,
-    candidates: &'a [Candidate],
+    candidates: &[&'a Candidate],
     count: usize,
     targets: &[Target],
 ) -> Option<Vec<&'a Candidate>> {
-    let by_node: BTreeMap<usize, &Candidate> = candidates.iter().map(|c| (c.node, c)).collect();
+    let by_node: BTreeMap<usize, &'a Candidate> = candidates.iter().map(|c| (c.node, *c)).collect();
     let forced = candidates.iter().filter(|c| c.forced).count();
     if count == 0 {
         return None;
@@ -165,6 +165,7 @@ mod tests {
             candidate(5, &[5, 5]),
         ];
         let nodes = |c: Vec<&Candidate>| c.iter().map(|c| c.node).collect::<Vec<_>>();
+        let all: Vec<&Candidate> = all.iter().collect();
         assert_eq!(select(&all, 2, &[11, 11]).map(nodes), Some(vec![4, 5]));
         assert!(select(&all, 2, &[12, 12]).is_none());
     }
@@ -172,6 +173,7 @@ mod tests {
     #[test]
     fn what_cannot_be_reached_is_not_chosen() {
         let all = [candidate(0, &[3]), candidate(1, &[4])];
+        let all: Vec<&Candidate> = all.iter().collect();
         assert!(select(&all, 2, &[8]).is_none());
         assert!(select(&all, 1, &[5]).is_none());
         assert_eq!(select(&all, 1, &[4]).map(|c| c[0].node), Some(1));

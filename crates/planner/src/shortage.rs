@@ -341,6 +341,19 @@ fn lacking(bare: &World, ask: &Ask, wanted: u32, found: u32) -> String {
     if wanted > found {
         return format!("needs {wanted} nodes; there are {found}");
     }
+    let open = Timestamp::from_secs(0);
+    let free = crate::gang::free_nodes(bare, ask, Span::of(open, open, ask.limit));
+    if let Some(Reason::Topology { rule, nearest, .. }) =
+        crate::topology::shortage(bare, ask, &free, wanted)
+    {
+        let segment = ask.request.topology.segment_for(wanted).unwrap_or(1);
+        if !wanted.is_multiple_of(segment) {
+            return format!("needs {wanted} nodes {rule}");
+        }
+        if nearest < wanted {
+            return format!("needs {wanted} nodes {rule}; at most {nearest} are so");
+        }
+    }
     "no set of its nodes gives all that it asks for together".to_owned()
 }
 

@@ -126,7 +126,9 @@ impl Round<'_> {
         let world = &self.cache.world;
         let mut anew = Cursor::default();
         if spreads {
-            nodes.sort_by_cached_key(|node| world.preference(*node, NodeChoice::Spread));
+            let idle = world.idle_beside();
+            let key = |node: &usize| world.preference(*node, NodeChoice::Spread, &idle);
+            nodes.sort_by_cached_key(key);
         } else if nodes.len() < FEW_NODES {
             nodes.sort_unstable_by_key(|node| self.rank[*node]);
         } else {

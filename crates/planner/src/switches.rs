@@ -1,26 +1,27 @@
-//! Few leaf switches for one job (`--switches`).
+//! Few leaf switches for one job (`--switches`): what is tried where the nearest nodes do not do.
 
 use crate::select::Candidate;
-use crate::world::World;
+use crate::topology::Joint;
 use std::collections::BTreeMap;
 
 /// At most so many groups of switches are tried.
 const GROUPS_MAX: usize = 200;
 
-/// The leaf switch of a node; all nodes without one count as under the same.
-fn leaf(world: &World, node: usize) -> &str {
-    world.view(node).node.switches.first().map_or("", String::as_str)
-}
-
 /// The candidates under at most `count` leaf switches: one list for each group of switches, the
-/// groups with the fewest nodes first where there is one switch, so that the large stay whole.
-pub(crate) fn groups(world: &World, candidates: &[Candidate], count: usize) -> Vec<Vec<Candidate>> {
-    let mut by_leaf: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
+/// groups with the fewest nodes first where there is one switch, so that the large stay whole. All
+/// nodes without a switch count as under the same.
+pub(crate) fn groups(
+    joint: &Joint<'_>,
+    candidates: &[Candidate],
+    count: usize,
+) -> Vec<Vec<Candidate>> {
+    let leaf = joint.map.domains_of(joint.leaf());
+    let mut by_leaf: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
-        by_leaf.entry(leaf(world, candidate.node)).or_default().push(candidate.clone());
+        by_leaf.entry(leaf[candidate.node]).or_default().push(candidate.clone());
     }
     if by_leaf.len() <= count {
-        return vec![candidates.to_vec()];
+        return Vec::new();
     }
     let mut leaves: Vec<Vec<Candidate>> = by_leaf.into_values().collect();
     leaves.sort_by_key(Vec::len);

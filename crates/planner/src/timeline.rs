@@ -107,7 +107,8 @@ impl<'a> Sweep<'a> {
             None => FOREVER,
         };
         let shares = ask.kind() != Exclusive::User && !world.is_picky();
-        let plain = shares && ask.is_uniform();
+        let plain =
+            shares && ask.is_uniform() && world.map().span() == muster_model::Span::Anywhere;
         let (open, later) = (BinaryHeap::new(), BinaryHeap::new());
         let count = ask.node_bounds().map_or(1, |b| b.0) as usize;
         let wakes: BTreeSet<Tick> =
@@ -217,7 +218,8 @@ impl<'a> Sweep<'a> {
         let span = Span::of(self.world.now(), instant(at), self.ask.limit);
         let some = self.count.saturating_mul(2).saturating_add(SPARE);
         let mut all = true;
-        if self.ask.takes_first() && nodes.len() > some {
+        let loose = self.world.map().span() == muster_model::Span::Anywhere;
+        if self.ask.takes_first() && loose && nodes.len() > some {
             nodes.select_nth_unstable_by_key(some, |n| preference(at, *n));
             let mut few = nodes[..some].to_vec();
             few.sort_unstable_by_key(|n| preference(at, *n));

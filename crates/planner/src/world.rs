@@ -7,6 +7,7 @@ use crate::gang::Picks;
 use crate::levels::{Level, Levels};
 use crate::profile::{FOREVER, instant, tick};
 use crate::reservations::Bookings;
+use crate::topology::Map;
 use muster_model::{
     Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, TimeLimit, Timestamp,
 };
@@ -46,6 +47,7 @@ pub(crate) struct World {
     bookings: Bookings,
     /// The instant that counts as the present.
     now: Timestamp,
+    map: Map,
 }
 
 /// Which nodes of a bare world may be used.
@@ -124,6 +126,7 @@ impl World {
             world.members.insert(partition.name.clone(), members);
         }
         world.set_licences(state);
+        world.set_map(state);
         world
     }
 
@@ -134,6 +137,17 @@ impl World {
         for licence in state.licences.values() {
             self.pools.entry(licence.name.clone()).or_default().total = licence.total;
         }
+    }
+
+    /// Takes up how the nodes are joined.
+    pub(crate) fn set_map(&mut self, state: &State) {
+        let nodes: Vec<&muster_model::Node> = self.views.iter().map(|v| v.node.as_ref()).collect();
+        self.map = Map::new(&state.topology, &nodes);
+    }
+
+    /// How the nodes are joined.
+    pub(crate) fn map(&self) -> &Map {
+        &self.map
     }
 
     pub(crate) fn describe(&mut self, node: &Arc<muster_model::Node>) {
@@ -329,19 +343,33 @@ impl World {
     }
 
     /// Nodes in the order in which they are tried: light ones first, then the fullest (or the
-    /// emptiest), by GPUs before CPUs, so that work without GPUs stays off the GPU nodes.
+    /// emptiest), by GPUs before CPUs, so that work without GPUs stays off the GPU nodes. Of equal
+    /// ones, those with fewer idle nodes beside them, so that whole groups stay free.
     pub(crate) fn order_now(&self, choice: NodeChoice) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.views.len()).collect();
-        order.sort_by_cached_key(|at| self.preference(*at, choice));
+        let idle = self.idle_beside();
+        order.sort_by_cached_key(|at| self.preference(*at, choice, &idle));
         order
     }
 
-    pub(crate) fn preference(&self, at: usize, choice: NodeChoice) -> (u32, u32, u32, usize) {
+    /// By node: how many nodes without work are in its domain of the lowest level.
+    pub(crate) fn idle_beside(&self) -> Vec<u32> {
+        self.map.idle_beside(|at| self.views[at].holdings.is_empty())
+    }
+
+    pub(crate) fn preference(
+        &self,
+        at: usize,
+        choice: NodeChoice,
+        idle: &[u32],
+    ) -> (u32, u32, u32, u32, usize) {
         let view = &self.views[at];
         let (gpus, cpus) = (view.free_devices.count_ones(), view.free_cpu_count);
         match choice {
-            NodeChoice::Pack => (view.node.weight, gpus, cpus, at),
-            NodeChoice::Spread => (view.node.weight, u32::MAX - gpus, u32::MAX - cpus, at),
+            NodeChoice::Pack => (view.node.weight, gpus, cpus, idle[at], at),
+            NodeChoice::Spread => {
+                (view.node.weight, u32::MAX - gpus, u32::MAX - cpus, u32::MAX - idle[at], at)
+            }
         }
     }
 

@@ -257,6 +257,34 @@ fn switches_are_few_while_the_job_waits_for_that() {
 }
 
 #[test]
+fn nodes_are_as_near_as_asked() {
+    let cluster = "
+        node n[1-4] cpus=1
+        level leaf size=2
+        domain l1 level=leaf nodes=n[1-2]
+        domain l2 level=leaf nodes=n[3-4]
+    ";
+    for (span, job) in [
+        ("anywhere", "a nodes=2 topology=required:leaf time=60"),
+        ("blocks", "a nodes=2 time=60"),
+        ("connected", "a nodes=2 time=60"),
+    ] {
+        let mut lab = Lab::new(cluster);
+        lab.set_up(&format!("topology span={span}"));
+        lab.submit(job);
+        let mut plan = plan(&lab);
+        placement(&mut plan).nodes[1].node = NodeId(3);
+        assert_eq!(broken(&lab, &plan), BTreeSet::from([Rule::Topology]), "{span}");
+    }
+    let mut lab = Lab::new(cluster);
+    lab.set_up("node n5 cpus=1");
+    lab.submit("a nodes=4 segment=2 time=60");
+    let mut plan = plan(&lab);
+    placement(&mut plan).nodes[3].node = NodeId(4);
+    assert_eq!(broken(&lab, &plan), BTreeSet::from([Rule::Topology]));
+}
+
+#[test]
 fn nothing_is_given_twice() {
     let two = ["a gpus=1 mem=1G time=60", "b gpus=1 mem=1G time=60"];
     for rule in [Rule::CpusOverallocated, Rule::GpuOverallocated] {

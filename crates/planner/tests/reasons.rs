@@ -1,7 +1,7 @@
 //! Every reason there is can come out, and the cheap answer for all jobs agrees with the full one
 //! for each.
 
-use muster_model::{EventKind, Hold, JobId, Reason, Timestamp};
+use muster_model::{Decision, EventKind, Hold, JobId, Reason, Timestamp};
 use muster_planner::{Budget, Explanation, Planner};
 use muster_test_kit::Lab;
 use muster_test_kit::arbitrary::{act, cluster, story};
@@ -85,12 +85,19 @@ fn all_reasons() -> Lab {
         "LICENCES partition=licensed licences=sim:2 time=10",
         "NOT_PLANNED_YET partition=licensed time=10",
         "SWITCHES partition=racks nodes=2 switches=1@10 time=10",
+        "TOPOLOGY partition=far nodes=2 topology=required:leaf time=10",
     ] {
         lab.submit(line);
     }
     lab.set_up("node n4 cpus=4 mem=8G partition=licensed");
     lab.set_up("node r1 cpus=4 mem=8G switch=s1 partition=racks");
     lab.set_up("node r2 cpus=4 mem=8G switch=s2 partition=racks");
+    lab.set_up("node f[1-2] cpus=4 mem=8G switch=s3 partition=far");
+    lab.set_up("node f3 cpus=4 mem=8G switch=s4 partition=far");
+    let taken = lab.submit("taken partition=far nodelist=f1 exclusive priority=9000 time=10");
+    let mut only = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
+    only.decisions.retain(|d| matches!(d, Decision::Start(starts) if starts[0].job == taken));
+    lab.carry_out(&only);
     lab.submit_het("HET_PEER cpus=1 time=10 : peer hold time=10");
     lab.set_up("unreserve gone");
     let held = [

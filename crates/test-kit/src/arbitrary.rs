@@ -15,7 +15,8 @@ pub fn cluster() -> impl Strategy<Value = String> {
         ["", "", "", " gpu-mode=0@time-slice:4", " gpu-mode=0@mig;1@mps:5", " gpu-mode=none"];
     let mode = prop::sample::select(modes.to_vec());
     let node = (1u32..=4, 0u32..=3, 1u64..=4, 0usize..3, prop::bool::ANY, 1u32..=2, mode);
-    (prop::collection::vec(node, 1..=5), 0u32..3, 0usize..8).prop_map(|(nodes, licences, rules)| {
+    let cluster = (prop::collection::vec(node, 1..=5), 0u32..3, 0usize..8, 0usize..5);
+    cluster.prop_map(|(nodes, licences, rules, joined)| {
         let mut lines = Vec::new();
         for (i, (cpus, gpus, mem, features, mixed, numa, mode)) in nodes.iter().enumerate() {
             let features = ["features=red", "features=blue", "features=red,blue"][*features];
@@ -33,6 +34,7 @@ pub fn cluster() -> impl Strategy<Value = String> {
         let count = nodes.len();
         lines.push(format!("partition side nodes=n[1-{}] tier=2", count.div_ceil(2)));
         lines.push(format!("licence sim {licences}"));
+        lines.extend(joins(joined, count));
         lines.extend(
             match rules {
                 0 => Some("policy backfill=none"),
@@ -49,6 +51,29 @@ pub fn cluster() -> impl Strategy<Value = String> {
     })
 }
 
+/// How the nodes are joined, now and then otherwise than by the switches that they say.
+fn joins(which: usize, nodes: usize) -> Vec<String> {
+    let span = match which {
+        0 => "topology span=connected",
+        1 => "topology span=blocks",
+        2 => "topology span=anywhere",
+        _ => return Vec::new(),
+    };
+    let half = nodes.div_ceil(2);
+    let mut lines = vec![
+        "level leaf size=2".to_owned(),
+        "level spine size=3".to_owned(),
+        format!("domain one level=leaf nodes=n[1-{half}] in=top"),
+        "domain top level=spine".to_owned(),
+        span.to_owned(),
+    ];
+    if half < nodes {
+        let above = if which == 0 { "" } else { " in=top" };
+        lines.push(format!("domain two level=leaf nodes=n[{}-{nodes}]{above}", half + 1));
+    }
+    lines
+}
+
 /// A request as options, now and then one that can never be met.
 pub fn request() -> impl Strategy<Value = String> {
     let layout = prop_oneof![
@@ -60,6 +85,7 @@ pub fn request() -> impl Strategy<Value = String> {
         2 => (1u32..=3, 1u32..=6).prop_map(|(n, t)| format!(" nodes={n} tasks={}", n.max(t))),
         1 => (1u32..=2, 1u32..=2).prop_map(|(n, t)| format!(" nodes={n} tasks-per-node={t}")),
         1 => (2u32..=6, 1u32..=2).prop_map(|(n, t)| format!(" tasks={n} tasks-per-node={t}")),
+        1 => Just(" nodes=4".to_owned()),
     ];
     let gpus = prop_oneof![
         5 => Just(String::new()),
@@ -99,6 +125,11 @@ pub fn request() -> impl Strategy<Value = String> {
         1 => Just(" constraint=red*1&blue*1"),
         1 => Just(" contiguous"),
         1 => Just(" switches=1@20"),
+        1 => Just(" topology=required:leaf"),
+        1 => Just(" topology=preferred:leaf"),
+        1 => Just(" topology=required:spine,preferred:leaf"),
+        1 => Just(" segment=2"),
+        1 => Just(" segment=1 segments=spread"),
         1 => Just(" nodelist=n1"),
         1 => Just(" exclude=n1"),
         1 => Just(" licences=sim:1"),

@@ -6,6 +6,9 @@
 //! licence sim 4
 //! qos high priority=1000
 //! policy backfill=none
+//! level leaf link=50000 uplink=100000
+//! domain l1 level=leaf nodes=n[1-2] in=s1
+//! topology span=connected
 //! ```
 //! Nodes belong to partition `main` unless they say otherwise; times are minutes.
 
@@ -61,6 +64,9 @@ pub fn line_events(state: &State, line: &str) -> Option<Vec<EventKind>> {
             Some(vec![crate::reservation_text::event(state, first, rest)])
         }
         "policy" => Some(vec![policy(state, rest)]),
+        "level" | "domain" | "topology" => {
+            Some(vec![crate::topology_text::event(state, first, rest)])
+        }
         _ => None,
     }
 }
@@ -124,6 +130,8 @@ fn node_field(node: &mut Node, key: &str, value: &str) {
         "switch" => node.switches = value.split(',').map(str::to_owned).collect(),
         "weight" => node.weight = number(value),
         "threads" => node.threads_per_core = number(value),
+        "labels" => node.labels = crate::affinity_text::labels(value),
+        "taints" => node.taints = value.split(',').map(crate::affinity_text::taint).collect(),
         "features" => node.features = value.split(',').map(str::to_owned).collect(),
         "gres" => {
             for (name, count) in value.split(',').filter_map(|g| g.split_once(':')) {
@@ -285,6 +293,7 @@ fn policy(state: &State, words: &[String]) -> EventKind {
             ("nodes", "spread") => policy.nodes = NodeChoice::Spread,
             ("whole-for-parts", _) => policy.devices.whole_for_parts = value == "yes",
             ("memory-is-part", _) => policy.devices.memory_is_part = value == "yes",
+            ("max-switch-wait", _) => policy.max_switch_wait = Seconds::minutes(number(value)),
             ("kill-invalid-dependency", _) => policy.kill_invalid_dependency = value == "yes",
             _ => panic!("policy has no {key}={value}"),
         }

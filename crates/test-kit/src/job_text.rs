@@ -12,7 +12,7 @@ use muster_model::sharing::GpuShare;
 use muster_model::{
     ArraySpec, Checkpoint, Constraint, Dependency, DependencyKind, DependencyTarget,
     DependencyTerm, Exclusive, GpuCount, GpuScope, IndexRanges, JobId, JobSpec, Joiner,
-    LicenceRequest, MemoryRequest, NodeCount, Owner, Seconds, SwitchWish, Timestamp,
+    LicenceRequest, MemoryRequest, NodeCount, Owner, Seconds, Segments, SwitchWish, Timestamp,
 };
 
 /// Users by number, so that a user's name says who they are.
@@ -33,7 +33,9 @@ pub fn spec(line: &str, find: &dyn Fn(&str) -> JobId) -> JobSpec {
         ..JobSpec::default()
     };
     for (key, value) in fields.iter().map(|w| field(w)) {
-        if !request_field(&mut spec, key, value) {
+        if !request_field(&mut spec, key, value)
+            && !crate::affinity_text::job_field(&mut spec.request, key, value)
+        {
             spec_field(&mut spec, key, value, find);
         }
     }
@@ -71,6 +73,7 @@ fn spec_field(spec: &mut JobSpec, key: &str, value: &str, find: &dyn Fn(&str) ->
         }
         "kill-on-invalid-dep" => spec.kill_on_invalid_dependency = Some(value == "yes"),
         "array" => spec.array = Some(array(value)),
+        "label" => spec.labels = crate::affinity_text::labels(value),
         "depend" => spec.dependency = Some(dependency(value, find)),
         _ => panic!("a job has no {key:?}"),
     }
@@ -132,6 +135,18 @@ fn request_field(spec: &mut JobSpec, key: &str, value: &str) -> bool {
             let wait = (!wait.is_empty()).then(|| Seconds::minutes(number(wait)));
             request.switches = Some(SwitchWish { count: number(count), wait });
         }
+        // `topology=required:rack,preferred:leaf`.
+        "topology" => {
+            for (how, level) in value.split(',').filter_map(|w| w.split_once(':')) {
+                match how {
+                    "required" => request.topology.required = Some(level.to_owned()),
+                    _ => request.topology.preferred = Some(level.to_owned()),
+                }
+            }
+        }
+        "segment" => request.topology.segment = Some(number(value)),
+        "segments" if value == "spread" => request.topology.segments = Segments::Spread,
+        "segments" => request.topology.segments = Segments::Consolidate,
         "reservation" => request.reservation = Some(value.to_owned()),
         "licences" => {
             for (name, count) in value.split(',').filter_map(|l| l.split_once(':')) {

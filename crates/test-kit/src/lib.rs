@@ -10,6 +10,7 @@
 //! assert!(lab.state.jobs[&job].is_pending());
 //! ```
 
+mod affinity_text;
 pub mod arbitrary;
 pub mod fixture;
 pub mod job_text;
@@ -19,6 +20,7 @@ mod preempt_text;
 pub mod reservation_text;
 pub mod scenario;
 pub mod text;
+mod topology_text;
 
 pub use lab::Lab;
 pub use scenario::{Scheduler, run_scenario};

@@ -1,0 +1,1 @@
+//! Labels, taints and the jobs beside a job: not looked at yet.

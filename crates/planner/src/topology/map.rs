@@ -1,0 +1,141 @@
+//! The topology with dense numbers: which domain of each level a node is under.
+
+use crate::world::natural;
+use muster_model::{Node, Span, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The domain of a node that is under none.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The levels above the nodes, the nearest first. Nodes have the dense indices of the world.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Map {
+    names: Vec<String>,
+    sizes: Vec<u32>,
+    span: Span,
+    /// By level and node: the domain, [`NONE`] for none.
+    above: Vec<Vec<u32>>,
+    /// By level and domain: its name. Domains are numbered in the order of their names.
+    domains: Vec<Vec<String>>,
+    /// By node: the highest domain above it, over all levels; [`NONE`] for none.
+    roots: Vec<u32>,
+    /// By node: its place in the order that follows the topology from the top down.
+    places: Vec<usize>,
+}
+
+impl Map {
+    /// Work: the nodes once for each level, and one sort of them.
+    pub(crate) fn new(topology: &Topology, nodes: &[&Node]) -> Self {
+        let count = topology.level_count(nodes.iter().copied());
+        let mut map = Self {
+            names: (0..count).map(|level| topology.level_name(level)).collect(),
+            sizes: (0..count)
+                .map(|level| topology.levels.get(level).map_or(0, |l| l.size))
+                .collect(),
+            span: topology.span,
+            places: (0..nodes.len()).collect(),
+            ..Self::default()
+        };
+        if count == 0 {
+            return map;
+        }
+        let paths = topology.paths(nodes);
+        for level in 0..count {
+            let names: BTreeSet<&str> = paths.values().filter_map(|path| path[level]).collect();
+            let mut names: Vec<&str> = names.into_iter().collect();
+            names.sort_by_cached_key(|name| natural(name));
+            let numbers: BTreeMap<&str, u32> =
+                names.iter().enumerate().map(|(at, name)| (*name, at as u32)).collect();
+            let of = |node: &&Node| {
+                let name = paths.get(&node.id).and_then(|path| path[level]);
+                name.and_then(|name| numbers.get(name).copied()).unwrap_or(NONE)
+            };
+            map.above.push(nodes.iter().map(of).collect());
+            map.domains.push(names.into_iter().map(str::to_owned).collect());
+        }
+        map.find_roots(nodes.len());
+        map.find_places(nodes);
+        map
+    }
+
+    fn find_roots(&mut self, nodes: usize) {
+        let mut first = 0;
+        self.roots = vec![NONE; nodes];
+        for (level, above) in self.above.iter().enumerate() {
+            for (root, domain) in self.roots.iter_mut().zip(above) {
+                if *domain != NONE {
+                    *root = first + domain;
+                }
+            }
+            first += self.domains[level].len() as u32;
+        }
+    }
+
+    fn find_places(&mut self, nodes: &[&Node]) {
+        let key = |at: &usize| {
+            let path: Vec<u32> = self.above.iter().rev().map(|level| level[*at]).collect();
+            (path, natural(&nodes[*at].name))
+        };
+        let mut order: Vec<usize> = (0..nodes.len()).collect();
+        order.sort_by_cached_key(key);
+        for (place, node) in order.into_iter().enumerate() {
+            self.places[node] = place;
+        }
+    }
+
+    /// How many levels there are.
+    pub(crate) fn levels(&self) -> usize {
+        self.above.len()
+    }
+
+    /// The level of this name.
+    pub(crate) fn level(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|n| n.eq_ignore_ascii_case(name))
+    }
+
+    /// The names of the levels, the nearest first.
+    pub(crate) fn level_names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// By node: its domain of the level.
+    pub(crate) fn domains_of(&self, level: usize) -> &[u32] {
+        &self.above[level]
+    }
+
+    /// The name of a domain.
+    pub(crate) fn domain_name(&self, level: usize, domain: u32) -> &str {
+        self.domains[level].get(domain as usize).map_or("none", String::as_str)
+    }
+
+    /// By node: the highest domain above it.
+    pub(crate) fn roots(&self) -> &[u32] {
+        &self.roots
+    }
+
+    /// A node's place in rank order.
+    pub(crate) fn place(&self, node: usize) -> usize {
+        self.places[node]
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.span
+    }
+
+    /// The lowest level whose planned size holds so many nodes.
+    pub(crate) fn smallest_for(&self, nodes: u32) -> Option<usize> {
+        self.sizes.iter().position(|size| *size >= nodes)
+    }
+
+    /// By node: how many nodes that `idle` says yes to are in its domain of the lowest level.
+    pub(crate) fn idle_beside(&self, idle: impl Fn(usize) -> bool) -> Vec<u32> {
+        let Some(lowest) = self.above.first() else { return vec![0; self.places.len()] };
+        let mut counts = vec![0u32; self.domains[0].len()];
+        for (node, domain) in lowest.iter().enumerate() {
+            if *domain != NONE && idle(node) {
+                counts[*domain as usize] += 1;
+            }
+        }
+        lowest.iter().map(|d| counts.get(*d as usize).copied().unwrap_or(0)).collect()
+    }
+}

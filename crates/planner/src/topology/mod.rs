@@ -1,0 +1,15 @@
+//! Nearness across nodes: the levels of the topology, which sets of nodes are near, and what a
+//! placement costs.
+
+mod choose;
+mod cost;
+mod joint;
+mod map;
+mod reason;
+mod score;
+
+pub(crate) use choose::choose;
+pub use cost::{Bottleneck, Cost, cost, ring};
+pub(crate) use joint::Joint;
+pub(crate) use map::Map;
+pub(crate) use reason::shortage;
