@@ -24,6 +24,7 @@ pub mod step;
 pub mod submit;
 pub mod tres;
 pub mod view;
+pub mod whatif;
 pub mod why;
 
 pub use act::{
@@ -48,6 +49,7 @@ pub use submit::{
     ClientFlags, JobEnd, PayloadView, ResourceLimit, ScriptView, StepAccess, SubmitRequest,
     SubmitResponse, Tool, Trial, WaitQuery, WaitResponse,
 };
+pub use whatif::{ADDED_NODES_MAX, AddNodes, MovedJob, WhatIfRequest, WhatIfResponse};
 pub use why::{ReasonView, Suggestion, WhyPage, WhyView};
 
 /// The most rows of one page.

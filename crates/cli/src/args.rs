@@ -45,6 +45,9 @@ pub(crate) enum Command {
     Why(One),
     /// When a job is expected to start
     When(One),
+    /// Whom a change would delay, and by how long; nothing is changed
+    #[command(subcommand, name = "whatif")]
+    WhatIf(WhatIf),
     /// The nodes
     #[command(subcommand)]
     Node(Node),
@@ -88,6 +91,45 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// The version of this program and of the daemon
     Version(Json),
+}
+
+/// A change to try.
+#[derive(Subcommand)]
+pub(crate) enum WhatIf {
+    /// Nodes are drained
+    Drain {
+        /// Their names, or a host list: node[1-3]
+        #[arg(required = true)]
+        names: Vec<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// More nodes are there
+    Nodes {
+        /// How many
+        count: u32,
+        /// The node that they are like [default: the first that is up]
+        #[arg(long, value_name = "NODE")]
+        like: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The policy of another configuration holds
+    Config {
+        /// Its file
+        file: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// A script is submitted
+    Submit {
+        /// sbatch's options, then the script; --json for JSON
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS SCRIPT")]
+        words: Vec<String>,
+    },
 }
 
 /// The words of `muster replay`.

@@ -21,6 +21,7 @@ mod run;
 mod say;
 mod submit;
 mod table;
+mod whatif;
 mod why;
 
 use std::ffi::OsString;
@@ -98,6 +99,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Job(one) => job::run(&one),
         Command::Why(one) => why::why(&one),
         Command::When(one) => why::when(&one),
+        Command::WhatIf(change) => whatif::run(change),
         Command::Node(command) => nodes::run(command),
         Command::Partition(args::List::List(json)) => inspect::partitions(&json),
         Command::Account(args::List::List(json)) => inspect::accounts(&json),

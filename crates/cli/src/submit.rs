@@ -149,7 +149,8 @@ fn scripts(line: &CommandLine) -> (Vec<String>, Vec<String>) {
     }
 }
 
-fn read(name: &str) -> Result<String, Failure> {
+/// The text of a script, or of standard input for `-`.
+pub(crate) fn read(name: &str) -> Result<String, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{name}: {error} [E_SCRIPT_READ]"));
     let mut bytes = Vec::new();
     // One byte more than the bound, to see that it is passed.

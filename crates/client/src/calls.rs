@@ -8,7 +8,8 @@ use muster_api::{
     CycleRequest, CycleResponse, DrainRequest, EventQuery, HistoryPage, HistoryQuery, JobPage,
     JobPatch, JobRef, LicenceView, NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView, Ping,
     QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse, ScriptView, Stats, StepAccess,
-    SubmitRequest, SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhyPage,
+    SubmitRequest, SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhatIfRequest,
+    WhatIfResponse, WhyPage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -191,6 +192,11 @@ impl Client {
     /// Writes the newest planning round to a file on the daemon's machine.
     pub fn cycle(&self, path: &str) -> Result<CycleResponse, ClientError> {
         self.send(&Method::POST, "/v1/cycle", &CycleRequest { path: path.to_owned() })
+    }
+
+    /// What changes would do to everybody's expected start; nothing is stored.
+    pub fn whatif(&self, request: &WhatIfRequest) -> Result<WhatIfResponse, ClientError> {
+        self.send(&Method::POST, "/v1/whatif", request)
     }
 
     /// Ends the daemon; jobs go on.

@@ -29,6 +29,7 @@ mod stores;
 mod submit;
 mod trial;
 mod wait;
+mod whatif;
 
 pub use commands::{VERBS, command, run};
 pub use error::DaemonError;

@@ -123,7 +123,7 @@ pub(crate) async fn take_over(app: &App, caller: &Principal) -> Result<ReloadRes
     Ok(response)
 }
 
-fn config_refusal(error: &ConfigError) -> Refusal {
+pub(crate) fn config_refusal(error: &ConfigError) -> Refusal {
     let problems = error.problems.iter().map(|p| Problem {
         code: p.code.to_owned(),
         message: p.message.clone(),

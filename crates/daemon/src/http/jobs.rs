@@ -11,7 +11,8 @@ use axum::{Extension, Json};
 use hyper::StatusCode;
 use muster_api::{
     ApiError, JobEnd, JobPage, JobRef, JobView, PAGE_DEFAULT, PayloadView, ReasonView, ScriptView,
-    StepAccess, SubmitRequest, SubmitResponse, WaitQuery, WaitResponse, WhyPage, WhyView,
+    StepAccess, SubmitRequest, SubmitResponse, WaitQuery, WaitResponse, WhatIfRequest,
+    WhatIfResponse, WhyPage, WhyView,
 };
 use muster_control::command::{Command, CommandError, Principal, Reply};
 use muster_control::{Handle, Ticket};
@@ -365,4 +366,16 @@ pub(crate) async fn steps(
         attempt: job.attempt,
         socket: socket.to_string_lossy().into_owned(),
     }))
+}
+
+/// What changes would do to everybody's expected start; nothing is stored.
+#[utoipa::path(post, path = "/v1/whatif", request_body = WhatIfRequest, responses(
+    (status = 200, body = WhatIfResponse), (status = 404, body = ApiError),
+    (status = 422, body = ApiError)))]
+pub(crate) async fn whatif(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Body(request): Body<WhatIfRequest>,
+) -> Answer<WhatIfResponse> {
+    Ok(Json(crate::whatif::answer(&app, &caller, request).await?))
 }

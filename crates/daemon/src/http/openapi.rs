@@ -30,6 +30,7 @@ use utoipa::OpenApi;
         jobs::script,
         jobs::payload,
         jobs::wait,
+        jobs::whatif,
         jobs::steps,
         act::actions,
         act::update,

@@ -39,6 +39,7 @@ routes! {
     get "/v1/jobs/{job}" => queue::job,
     patch "/v1/jobs/{job}" => act::update,
     get "/v1/jobs/{job}/why" => jobs::why,
+    post "/v1/whatif" => jobs::whatif,
     get "/v1/jobs/{job}/script" => jobs::script,
     get "/v1/jobs/{job}/payload" => jobs::payload,
     get "/v1/jobs/{job}/wait" => jobs::wait,

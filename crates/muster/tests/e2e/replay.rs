@@ -28,3 +28,33 @@ fn a_live_round_is_planned_again() {
     let running = place.muster(&["replay", file, "--why", &holder.to_string()]);
     assert_eq!(running.status.code(), Some(1), "{}", said(&running));
 }
+
+#[test]
+fn what_a_drain_or_a_submission_would_do_is_told_and_not_done() {
+    let place = Place::new();
+    let _daemon = place.try_start(&["--practice", "2x4"], &[]).unwrap();
+    let script = place.path("wide.sh");
+    std::fs::write(&script, "#!/bin/sh\n#SBATCH --nodes=2 --exclusive --time=30\ntrue\n").unwrap();
+    let script = script.to_str().unwrap();
+    place.submit("sleep 1000", &["--nodes=1", "--exclusive", "--time=60"]);
+    place.submit("sleep 1000", &["--nodes=1", "--exclusive", "--time=60"]);
+    let waits = place.submit("true", &["--nodes=1", "--exclusive", "--time=5", "--job-name=small"]);
+    let ask = |words: &[&str]| {
+        let output = place.muster(&[&["whatif"], words].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        said(&output)
+    };
+    let told = ask(&["drain", "node[1-2]"]);
+    assert!(told.contains("1 waiting jobs would start later"), "{told}");
+    assert!(told.contains("small") && told.contains("cannot be foreseen"), "{told}");
+    let told = ask(&["submit", "--nice=-1000", script]);
+    assert!(told.contains("wide would start") || told.contains("wide.sh would start"), "{told}");
+    let told = ask(&["nodes", "1"]);
+    assert!(told.contains("1 earlier") && told.contains("now"), "{told}");
+    let view = place.client().job(&crate::place::job(waits.job_id)).unwrap();
+    assert_eq!(view.jobs.len(), 1, "it still waits alone");
+    assert_eq!(place.client().stats().unwrap().pending, 1);
+    let wrong = place.muster(&["whatif", "drain", "tea"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(said(&wrong).contains("tea"), "{}", said(&wrong));
+}

@@ -1,0 +1,172 @@
+//! `muster whatif`: whom a change would delay, and by how long.
+
+use std::fmt::Write as _;
+
+use muster_api::{AddNodes, MovedJob, SubmitRequest, Tool, WhatIfRequest, WhatIfResponse};
+use muster_client::Client;
+use muster_model::{JobKind, Timestamp};
+use muster_slurm_syntax::hostlist;
+use muster_slurm_syntax::options::Command;
+
+use crate::args::WhatIf;
+use crate::say::{self, Failure, Outcome, instant, print};
+use crate::submit;
+use crate::table::{Table, terminal_width};
+
+/// The most jobs that are listed.
+const LISTED_MAX: usize = 50;
+
+/// The most nodes that a host list may stand for.
+const NODES_MAX: usize = 65_536;
+
+/// The largest configuration that is sent, bytes.
+const CONFIG_MAX: u64 = 1 << 20;
+
+/// Runs the command.
+pub(crate) fn run(change: WhatIf) -> Outcome {
+    let (request, json, texts) = read(change)?;
+    let answer =
+        Client::connect()?.whatif(&request).map_err(|error| submit::told(error, &texts))?;
+    if json {
+        return say::json(&answer);
+    }
+    print(&told(&answer));
+    Ok(0)
+}
+
+/// A question, whether JSON is wanted, and the scripts that it is about.
+type Asked = (WhatIfRequest, bool, Vec<(String, String)>);
+
+fn read(change: WhatIf) -> Result<Asked, Failure> {
+    let none = WhatIfRequest::default;
+    Ok(match change {
+        WhatIf::Drain { names, json } => {
+            let mut drain = Vec::new();
+            for list in &names {
+                let found = hostlist::expand(list, NODES_MAX)
+                    .map_err(|error| Failure::usage(format!("{list}: {error}")))?;
+                drain.extend(found);
+            }
+            (WhatIfRequest { drain, ..none() }, json, Vec::new())
+        }
+        WhatIf::Nodes { count, like, json } => {
+            (WhatIfRequest { add: Some(AddNodes { count, like }), ..none() }, json, Vec::new())
+        }
+        WhatIf::Config { file, json } => {
+            use std::io::Read as _;
+            let mut text = String::new();
+            std::fs::File::open(&file)
+                .and_then(|file| file.take(CONFIG_MAX).read_to_string(&mut text))
+                .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+            (WhatIfRequest { config: Some(text), ..none() }, json, Vec::new())
+        }
+        WhatIf::Submit { words } => {
+            let (json, words) = submit::take_flag(&words, "--json");
+            let (request, texts) = submission(&words)?;
+            (WhatIfRequest { submit: Some(Box::new(request)), ..none() }, json, texts)
+        }
+    })
+}
+
+/// One script with sbatch's options.
+fn submission(words: &[String]) -> Result<(SubmitRequest, Vec<(String, String)>), Failure> {
+    let line = submit::split(Command::Sbatch, words)?;
+    let mut request = submit::request(Tool::Sbatch, JobKind::Batch, &line)?;
+    let mut texts = Vec::new();
+    if let Some(name) = &line.script {
+        request.script = submit::read(name)?;
+        request.script_name.clone_from(name);
+        request.args.clone_from(&line.arguments);
+        texts.push((name.clone(), request.script.clone()));
+    } else if line.client.wrap.is_none() {
+        return Err(Failure::usage(
+            "a script is needed\nhint: muster whatif submit --time=10 train.sh",
+        ));
+    }
+    Ok((request, texts))
+}
+
+/// The answer in words and a table.
+fn told(answer: &WhatIfResponse) -> String {
+    let mut text = String::new();
+    for job in &answer.submitted {
+        let _ = match job.after_ms {
+            Some(at) => writeln!(text, "{} would start {}", job.name, moment(answer, Some(at))),
+            None => writeln!(text, "{}: its start cannot be foreseen", job.name),
+        };
+    }
+    if answer.moved.is_empty() {
+        let _ = writeln!(text, "no waiting job would start at another time ({})", kept(answer));
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "{} waiting jobs would start later, {} earlier; {}",
+        answer.later,
+        answer.earlier,
+        kept(answer)
+    );
+    let mut table = Table::new(&["JOB", "NAME", "USER", "STARTS", "WOULD START", "CHANGE"]);
+    for job in answer.moved.iter().take(LISTED_MAX) {
+        table.row(vec![
+            job.job.clone(),
+            job.name.clone(),
+            job.user.clone(),
+            moment(answer, job.before_ms),
+            moment(answer, job.after_ms),
+            by(job),
+        ]);
+    }
+    text.push_str(&table.text(terminal_width()));
+    let rest = answer.moved.len().saturating_sub(LISTED_MAX) + answer.left_out as usize;
+    if rest > 0 {
+        let _ = writeln!(text, "and {rest} more; --json has them");
+    }
+    text.push_str(
+        "expected starts: running jobs take their whole limits, and all wait their turn\n",
+    );
+    text
+}
+
+fn kept(answer: &WhatIfResponse) -> String {
+    format!("{} keep their start", answer.unmoved)
+}
+
+fn moment(answer: &WhatIfResponse, at: Option<Timestamp>) -> String {
+    match at {
+        None => "not foreseen".to_owned(),
+        Some(at) if at <= answer.now_ms => "now".to_owned(),
+        Some(at) => instant(at),
+    }
+}
+
+/// How much later or earlier.
+fn by(job: &MovedJob) -> String {
+    match (job.before_ms, job.after_ms) {
+        (Some(before), Some(after)) if after >= before => {
+            format!("+{}", say::seconds(after.since(before).0))
+        }
+        (Some(before), Some(after)) => format!("-{}", say::seconds(before.since(after).0)),
+        (Some(_), None) => "cannot be foreseen".to_owned(),
+        _ => "can be foreseen".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losers_come_with_what_they_lose() {
+        let at = |s| Some(Timestamp::from_secs(s));
+        let moved = |before_ms, after_ms| MovedJob { before_ms, after_ms, ..MovedJob::default() };
+        assert_eq!(by(&moved(at(0), at(90))), "+1:30");
+        assert_eq!(by(&moved(at(3700), at(0))), "-1:01:40");
+        assert_eq!(by(&moved(at(0), None)), "cannot be foreseen");
+        let answer = WhatIfResponse { unmoved: 3, ..WhatIfResponse::default() };
+        assert_eq!(
+            told(&answer),
+            "no waiting job would start at another time (3 keep their start)\n"
+        );
+    }
+}

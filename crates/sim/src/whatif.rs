@@ -1,0 +1,102 @@
+//! What a change would do to everybody's start, tried on a copy of the state.
+
+use muster_model::{
+    ApplyError, BackfillMode, Decision, Event, EventKind, JobId, Policy, State, Timestamp,
+};
+use muster_planner::{Budget, Planner};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// When each waiting job would start if every running job took its whole limit and every waiting
+/// job were planned in its turn (conservative backfill). Jobs that cannot be foreseen are not in it:
+/// held ones, and those behind something without an end.
+pub type Outlook = BTreeMap<JobId, Timestamp>;
+
+/// A job whose expected start another state moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The job.
+    pub job: JobId,
+    /// Its start without the change; `None` where it could not be foreseen.
+    pub before: Option<Timestamp>,
+    /// Its start with the change; `None` where it cannot be foreseen any more.
+    pub after: Option<Timestamp>,
+}
+
+/// What a change would do.
+#[derive(Clone, Debug)]
+pub struct WhatIf {
+    /// The state with the change.
+    pub changed: State,
+    /// The expected starts with the change.
+    pub after: Outlook,
+    /// Jobs that the change brings, in order of number.
+    pub submitted: BTreeSet<JobId>,
+    /// Jobs that start at another time, those that lose most first, ties by number. Jobs that the
+    /// change brings are not among them.
+    pub moved: Vec<Moved>,
+    /// How many waiting jobs keep their start.
+    pub unmoved: u32,
+}
+
+/// The expected start of every waiting job.
+///
+/// Costs one round of conservative backfill over the whole queue.
+pub fn outlook(state: &State, now: Timestamp) -> Outlook {
+    let mut state = state.clone();
+    let mut policy = Policy { backfill: BackfillMode::Conservative, ..(*state.policy).clone() };
+    policy.backfill_depth.total = u32::MAX;
+    state.policy = Arc::new(policy);
+    let plan = Planner::new(&state).plan(&state, now, Budget::UNLIMITED);
+    let starts = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Start(starts) => Some(starts.iter().map(|start| (start.job, now))),
+        _ => None,
+    });
+    let promises = plan.promises.iter().map(|promise| (promise.job, promise.start));
+    starts.flatten().chain(promises.filter(|(_, start)| *start != Timestamp::NEVER)).collect()
+}
+
+/// Applies changes to a copy of the state and compares everybody's expected start.
+///
+/// # Errors
+/// A change does not fit the state.
+pub fn whatif(state: &State, now: Timestamp, changes: &[EventKind]) -> Result<WhatIf, ApplyError> {
+    let mut changed = state.clone();
+    for kind in changes {
+        changed.apply(&Event { at: now, kind: kind.clone() })?;
+    }
+    let after = outlook(&changed, now);
+    Ok(compare(state, &outlook(state, now), changed, after))
+}
+
+fn compare(before: &State, old: &Outlook, changed: State, after: Outlook) -> WhatIf {
+    let waits = |state: &State| state.index.pending.iter().copied().collect::<BTreeSet<JobId>>();
+    let (known, waiting) = (waits(before), waits(&changed));
+    let mut moved: Vec<Moved> = known
+        .intersection(&waiting)
+        .map(|job| Moved {
+            job: *job,
+            before: old.get(job).copied(),
+            after: after.get(job).copied(),
+        })
+        .collect();
+    let all = moved.len();
+    moved.retain(|moved| moved.before != moved.after);
+    let unmoved = (all - moved.len()) as u32;
+    moved.sort_by_key(|moved| (std::cmp::Reverse(moved.delay_ms()), moved.job));
+    let submitted = waiting.difference(&known).copied().collect();
+    WhatIf { changed, after, submitted, moved, unmoved }
+}
+
+impl Moved {
+    /// How much later it starts, milliseconds; negative is earlier. A start that cannot be foreseen
+    /// is later than any other.
+    pub fn delay_ms(&self) -> i64 {
+        match (self.before, self.after) {
+            (Some(before), Some(after)) => after.millis().saturating_sub(before.millis()),
+            (Some(_), None) => i64::MAX,
+            (None, Some(_)) => i64::MIN,
+            (None, None) => 0,
+        }
+    }
+}
