@@ -76,7 +76,7 @@ pub use node::{Availability, Device, DeviceLink, Drain, ForeignUse, LinkKind, No
 pub use partition::{Partition, PartitionState};
 pub use payload::Payload;
 pub use placement::{DeviceGrant, NodeShare, Placement};
-pub use plan::{Decision, Plan, Preempt, Promise, Resume, Start, Work};
+pub use plan::{Decision, Plan, Preempt, Promise, PromisedShare, Resume, Start, Work};
 pub use policy::{BackfillDepth, BackfillMode, DevicePolicy, NodeChoice, OrderMode, Policy};
 pub use preempt::{
     Amounts, Claim, Eviction, PreemptMode, PreemptRules, Preemption, Quota, QuotaAmount, Victim,

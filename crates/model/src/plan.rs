@@ -1,6 +1,8 @@
 //! A plan: decisions as values, the promises they rest on, and the work they took.
 
-use crate::{Claim, EventKind, JobId, NodeId, Placement, Reason, TimeLimit, Timestamp, Victim};
+use crate::{
+    Claim, EventKind, JobId, Mib, NodeId, Placement, Reason, TimeLimit, Timestamp, Victim,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -99,6 +101,25 @@ pub struct Promise {
     pub start: Timestamp,
     /// The nodes it would start on, in rank order.
     pub nodes: Vec<NodeId>,
+    /// What it would take of each of them, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<PromisedShare>,
+    /// The partition it would start in.
+    #[serde(default)]
+    pub partition: String,
+}
+
+/// What a promise takes of one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromisedShare {
+    /// Tasks.
+    pub tasks: u32,
+    /// CPUs.
+    pub cpus: u32,
+    /// Memory.
+    pub memory: Mib,
+    /// GPUs as a whole.
+    pub gpus: u32,
 }
 
 impl Preempt {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A job past its latest end still holds what it has; it counts as gone this much after now.
-const OVERDUE_MS: i64 = 1000;
+pub(crate) const OVERDUE_MS: i64 = 1000;
 
 /// A start that the plan makes, with its latest end.
 pub(crate) struct New<'a> {

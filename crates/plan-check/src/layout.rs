@@ -301,7 +301,7 @@ pub(crate) fn required(
 }
 
 /// How many of a node's CPUs are not foreign.
-fn own_cpus(node: &Node) -> u32 {
+pub(crate) fn own_cpus(node: &Node) -> u32 {
     let taken = |cpu: &u32| node.foreign.iter().any(|f| f.cpus.contains(*cpu));
     node.cpus.iter().filter(|cpu| !taken(cpu)).count() as u32
 }

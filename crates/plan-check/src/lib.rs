@@ -18,6 +18,7 @@ mod eligible;
 mod fit;
 mod layout;
 mod order;
+mod packed;
 mod promise;
 mod reservation;
 mod topology;
@@ -27,7 +28,7 @@ mod waiting;
 
 pub use violation::{Rule, Violation};
 
-use muster_model::{Decision, JobId, Plan, Start, State};
+use muster_model::{Decision, JobId, Plan, Promise, Start, State, Timestamp};
 use std::collections::BTreeSet;
 
 /// The rules on what the plan touches: its jobs, their nodes and licences, and its promises.
@@ -51,6 +52,14 @@ pub fn check_full(state: &State, plan: &Plan) -> Vec<Violation> {
     if plan.complete {
         waiting::check(state, plan, &mut found);
     }
+    found
+}
+
+/// A whole outlook from zero: no instant at which more would be taken than there is, and no start
+/// that is not what its job asks for.
+pub fn check_outlook(state: &State, now: Timestamp, starts: &[Promise]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    packed::check(state, now, &[], starts, &mut found);
     found
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn check(state: &State, plan: &Plan, starts: &[&Start], found: &mut V
         return;
     }
     let new = new_starts(state, plan, starts);
+    crate::packed::check(state, plan.now, &new, &plan.promises, found);
     for promise in &plan.promises {
         if let Some(why) = broken(state, plan, &new, promise) {
             // What stands in the way is what the plan starts there; else the promise itself is bad.

@@ -1,6 +1,7 @@
 //! Following the state: only what changed since the last look is taken up.
 
 use crate::queue::{Queue, makes_uid_matter};
+use crate::round::{Budget, Outcome};
 use crate::world::World;
 use muster_model::{Job, JobId, State, Timestamp};
 use std::collections::BTreeSet;
@@ -13,11 +14,48 @@ pub(crate) struct Cache {
     pub(crate) seen: State,
     pub(crate) world: World,
     pub(crate) queue: Queue,
+    /// The last whole round, for questions about it.
+    memo: Option<Arc<Memo>>,
     /// Unfinished jobs that share their nodes only with their own user.
     user_exclusive: u32,
 }
 
+/// A round that was planned without a bound, and from what.
+#[derive(Clone, Debug)]
+pub(crate) struct Memo {
+    state: State,
+    now: Timestamp,
+    pub(crate) outcome: Outcome,
+}
+
+/// True where two states are copies of one: neither was changed since.
+fn is_copy(a: &State, b: &State) -> bool {
+    a.seq == b.seq
+        && a.now == b.now
+        && a.jobs.ptr_eq(&b.jobs)
+        && a.nodes.ptr_eq(&b.nodes)
+        && a.partitions.ptr_eq(&b.partitions)
+        && a.qos.ptr_eq(&b.qos)
+        && a.licences.ptr_eq(&b.licences)
+        && Arc::ptr_eq(&a.policy, &b.policy)
+}
+
 impl Cache {
+    /// The whole round for this state and instant: the last one where it was that.
+    pub(crate) fn planned(&mut self, state: &State, now: Timestamp) -> Arc<Memo> {
+        self.follow(state, now);
+        if let Some(memo) = &self.memo
+            && memo.now == now
+            && is_copy(&memo.state, state)
+        {
+            return Arc::clone(memo);
+        }
+        let outcome = crate::round::plan(self, state, now, Budget::UNLIMITED);
+        let memo = Arc::new(Memo { state: state.clone(), now, outcome });
+        self.memo = Some(Arc::clone(&memo));
+        memo
+    }
+
     pub(crate) fn new(state: &State) -> Self {
         let mut cache = Self::default();
         cache.rebuild(state, Timestamp::from_millis(i64::MIN));

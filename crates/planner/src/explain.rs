@@ -5,7 +5,6 @@ use crate::gates::gate_reasons;
 use crate::order::{OrderKey, order_key};
 use crate::queue::group;
 use crate::reasons::Reasoner;
-use crate::round::{Budget, plan};
 use crate::suggest::{Suggestion, suggestions};
 use crate::timeline;
 use muster_model::{Job, JobId, NodeId, Reason, State, Timestamp, Work};
@@ -43,10 +42,11 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     let Some(job) = state.jobs.get(&id).filter(|j| j.is_pending()) else {
         return Explanation::default();
     };
-    let outcome = plan(cache, state, now, Budget::UNLIMITED);
-    let reasoner = Reasoner::new(cache, state, now, &outcome);
+    let memo = cache.planned(state, now);
+    let outcome = &memo.outcome;
+    let reasoner = Reasoner::new(cache, state, now, outcome);
     let ahead = jobs_ahead(cache, order_key(state, leader(state, job)));
-    let reasons = all_reasons(&reasoner, state, job, &ahead);
+    let reasons = all_reasons(&reasoner, state, job, ahead.len());
     let starts_now = reasoner.starts_now(id);
     let is_free = job.eligible.is_some_and(|at| at <= now);
     let promise = outcome.plan.promises.iter().find(|p| p.job == id);
@@ -66,6 +66,16 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
         ahead: is_free.then_some(ahead.len() as u32),
         suggestions,
     }
+}
+
+/// All reasons for which one job waits, the binding one first; empty where it does not wait.
+pub(crate) fn reasons(cache: &mut Cache, state: &State, id: JobId, now: Timestamp) -> Vec<Reason> {
+    let Some(job) = state.jobs.get(&id).filter(|j| j.is_pending()) else { return Vec::new() };
+    let memo = cache.planned(state, now);
+    let key = order_key(state, leader(state, job));
+    let shapes = cache.queue.shapes.iter().flatten();
+    let ahead = shapes.map(|shape| shape.waiting.range(..key).count()).sum();
+    all_reasons(&Reasoner::new(cache, state, now, &memo.outcome), state, job, ahead)
 }
 
 /// True for what ends when other jobs end.
@@ -99,7 +109,7 @@ fn all_reasons(
     reasoner: &Reasoner<'_>,
     state: &State,
     job: &Arc<Job>,
-    ahead: &[JobId],
+    ahead: usize,
 ) -> Vec<Reason> {
     if reasoner.starts_now(job.id) {
         return vec![Reason::NotPlannedYet];
@@ -128,7 +138,7 @@ fn all_reasons(
     }
     let behind = reasoner.head_of(job).filter(|head| *head != job.id);
     let key = order_key(state, leader(state, job));
-    let waits = reasoner.wait_reason(job, key, ahead.len() as u32, behind);
+    let waits = reasoner.wait_reason(job, key, ahead as u32, behind);
     let is_behind = matches!(waits, Reason::Priority { .. });
     reasons.push(waits);
     if is_behind && !reasoner.fits_beside_running(job) {

@@ -25,6 +25,7 @@ mod gates;
 mod holes;
 mod levels;
 mod order;
+mod outlook;
 mod profile;
 mod queue;
 mod reasons;
@@ -42,6 +43,7 @@ mod world;
 
 pub use explain::{Explanation, StartWindow};
 pub use order::priority;
+pub use outlook::Outlook;
 pub use round::Budget;
 pub use suggest::{Change, Suggestion};
 
@@ -71,7 +73,19 @@ impl Planner {
     ///
     /// The state may be any, also an older one; the cache then starts anew.
     pub fn plan(&mut self, state: &State, now: Timestamp, budget: Budget) -> Plan {
+        if budget == Budget::UNLIMITED {
+            return self.cache.planned(state, now).outcome.plan.clone();
+        }
         round::plan(&mut self.cache, state, now, budget).plan
+    }
+
+    /// When every waiting job would start, if nobody else came and every job took its whole limit:
+    /// the next round's starts, then the queue in order, none delayed by one after it.
+    ///
+    /// Costs about as much as a round with a promise for everybody.
+    pub fn outlook(&mut self, state: &State, now: Timestamp) -> Outlook {
+        let memo = self.cache.planned(state, now);
+        outlook::outlook(&self.cache, state, now, &memo.outcome)
     }
 
     /// Why each waiting job waits, the binding reason of each: one pass over the queue, answered
@@ -91,6 +105,13 @@ impl Planner {
         budget: Budget,
     ) -> BTreeMap<JobId, Reason> {
         reasons::all(&mut self.cache, state, now, budget)
+    }
+
+    /// All reasons for which one job waits, the binding one first; empty where it does not wait.
+    ///
+    /// Right after [`Planner::plan`] on the same state and instant this costs no round of its own.
+    pub fn reasons_of(&mut self, state: &State, job: JobId, now: Timestamp) -> Vec<Reason> {
+        explain::reasons(&mut self.cache, state, job, now)
     }
 
     /// Everything about one waiting job: all reasons, bounds on its start, and changes that would

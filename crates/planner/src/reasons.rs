@@ -49,8 +49,12 @@ pub(crate) fn all(
     now: Timestamp,
     budget: Budget,
 ) -> BTreeMap<JobId, Reason> {
-    let outcome = crate::round::plan(cache, state, now, budget);
-    let reasoner = Reasoner::new(cache, state, now, &outcome);
+    let memo = (budget == Budget::UNLIMITED).then(|| cache.planned(state, now));
+    let outcome = match &memo {
+        Some(memo) => &memo.outcome,
+        None => &crate::round::plan(cache, state, now, budget),
+    };
+    let reasoner = Reasoner::new(cache, state, now, outcome);
     let mut reasons: BTreeMap<JobId, Reason> = BTreeMap::new();
     let mut queued: Vec<(OrderKey, usize)> = Vec::new();
     for (at, shape) in cache.queue.shapes.iter().enumerate() {

@@ -22,13 +22,14 @@
 use crate::ask::Ask;
 use crate::cache::Cache;
 use crate::depth::Depth;
-use crate::gang::{Cursor, Picks};
+use crate::gang::{Cursor, Pick, Picks};
 use crate::order::{OrderKey, order_key};
 use crate::queue::group;
 use crate::timeline;
+use crate::world::World;
 use muster_model::{
-    BackfillMode, Decision, Job, JobId, Placement, Plan, Promise, Reason, Resume, Start, State,
-    TimeLimit, Timestamp, Work,
+    BackfillMode, Decision, Job, JobId, Mib, Placement, Plan, Promise, PromisedShare, Reason,
+    Resume, Start, State, TimeLimit, Timestamp, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -134,6 +135,28 @@ enum Answer {
 pub(crate) struct Promised {
     pub(crate) jobs: Vec<(JobId, (Ask, Picks))>,
     pub(crate) start: Timestamp,
+}
+
+/// A promise as the plan tells it.
+pub(crate) fn promise_of(
+    world: &World,
+    start: Timestamp,
+    job: JobId,
+    ask: &Ask,
+    picks: &Picks,
+) -> Promise {
+    let share = |pick: &Pick| {
+        let need = ask.need(world.view(pick.node), pick.tasks, &pick.share);
+        let gpus = if ask.is_plain() { need.gpu_total() } else { 0 };
+        PromisedShare { tasks: pick.tasks, cpus: need.cpus, memory: Mib(need.memory), gpus }
+    };
+    Promise {
+        job,
+        start,
+        nodes: picks.iter().map(|p| world.view(p.node).node.id).collect(),
+        shares: picks.iter().map(share).collect(),
+        partition: ask.partition.name.clone(),
+    }
 }
 
 /// Plans one round on the cache, which is left as it was.
@@ -336,12 +359,8 @@ impl Round<'_> {
         let promises = walk
             .promises
             .iter()
-            .flat_map(|p| p.jobs.iter().map(move |(job, (_, picks))| (p.start, *job, picks)))
-            .map(|(start, job, picks)| Promise {
-                job,
-                start,
-                nodes: picks.iter().map(|p| world.view(p.node).node.id).collect(),
-            })
+            .flat_map(|p| p.jobs.iter().map(move |(job, (ask, picks))| (p.start, *job, ask, picks)))
+            .map(|(start, job, ask, picks)| promise_of(world, start, job, ask, picks))
             .collect();
         let mut decisions: Vec<Decision> =
             rejects.into_iter().map(|(job, reason)| Decision::Reject { job, reason }).collect();

@@ -40,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("muster", &["daemon", "cli", "slurm-shim"]),
     ("test-kit", &["model"]),
+    ("bench", &["model", "planner", "plan-check"]),
     ("xtask", &[]),
 ];
 

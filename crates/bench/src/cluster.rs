@@ -1,0 +1,218 @@
+//! A made-up cluster: nodes of eight GPUs under three levels of switches, half of the GPUs in use,
+//! and a long queue. The same numbers give the same cluster on every machine.
+
+use muster_model::{
+    BackfillMode, CpuSet, Device, DeviceGrant, DeviceMilli, EngineName, Event, EventKind, GpuCount,
+    GpuScope, JobId, JobSpec, MemoryRequest, Mib, Node, NodeCount, NodeId, NodeShare, NumaDomain,
+    Owner, Partition, Placement, Policy, Request, Seconds, State, TimeLimit, Timestamp,
+};
+use std::sync::Arc;
+
+/// How large a cluster is, and what waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) nodes: u32,
+    pub(crate) waiting: u32,
+    /// Distinct shapes of job among those that wait.
+    pub(crate) shapes: u32,
+}
+
+/// CPUs of a node.
+const CPUS: u32 = 64;
+/// GPUs of a node.
+const GPUS: u32 = 8;
+/// Memory of a node, MiB.
+const MEMORY: u64 = 512 * 1024;
+/// The instant at which everything is measured.
+pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+/// A stream of numbers from a seed (xorshift64*, Vigna 2016).
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// Applies an event that has to be right.
+pub(crate) fn apply(state: &mut State, at: Timestamp, kind: EventKind) {
+    let event = Event { at, kind };
+    if let Err(error) = state.apply(&event) {
+        panic!("{error}: {event:?}");
+    }
+}
+
+/// The cluster with its running jobs and its queue.
+pub(crate) fn cluster(size: Size) -> State {
+    let mut state = State::default();
+    let begin = Timestamp::from_secs(NOW.secs() - 100_000);
+    let policy = Policy { backfill: BackfillMode::Conservative, ..Policy::default() };
+    apply(&mut state, begin, EventKind::PolicySet { policy: Box::new(policy) });
+    let mut names = std::collections::BTreeSet::new();
+    for id in 0..size.nodes {
+        let node = node(id);
+        names.insert(node.name.clone());
+        apply(&mut state, begin, EventKind::NodeSet { node: Box::new(node) });
+    }
+    let partition =
+        Partition { name: "main".to_owned(), nodes: names, default: true, ..Partition::default() };
+    apply(&mut state, begin, EventKind::PartitionSet { partition: Box::new(partition) });
+    let mut numbers = Numbers::new(1);
+    run(&mut state, &mut numbers, size);
+    queue(&mut state, &mut numbers, size);
+    apply(&mut state, NOW, EventKind::Round);
+    state
+}
+
+fn node(id: u32) -> Node {
+    let device = |index: u32| Device {
+        index,
+        model: "h100".to_owned(),
+        memory: Mib(80 * 1024),
+        numa: Some(index / (GPUS / 2)),
+        ..Device::default()
+    };
+    let numa = |id: u32| NumaDomain {
+        id,
+        socket: id,
+        cpus: (id * CPUS / 2..(id + 1) * CPUS / 2).collect(),
+        memory: Mib(MEMORY / 2),
+    };
+    Node {
+        id: NodeId(id),
+        name: format!("n{id:05}"),
+        engine: EngineName::local(),
+        cpus: CpuSet::first(CPUS),
+        threads_per_core: 1,
+        numa: vec![numa(0), numa(1)],
+        memory: Mib(MEMORY),
+        devices: (0..GPUS).map(device).collect(),
+        switches: vec![format!("leaf{}", id / 32), format!("spine{}", id / 512), "core".to_owned()],
+        ..Node::default()
+    }
+}
+
+/// Half of the nodes are full of jobs of one, two, four or eight GPUs.
+fn run(state: &mut State, numbers: &mut Numbers, size: Size) {
+    for node in 0..size.nodes / 2 {
+        let gpus = numbers.one_of(&[1u32, 2, 4, 8]);
+        for part in 0..GPUS / gpus {
+            let limit = Seconds(3600 * (1 + numbers.below(72)));
+            let started = Timestamp::from_secs(
+                NOW.secs() - numbers.below(limit.0.saturating_sub(60).min(90_000)) as i64,
+            );
+            let id = submit(state, started, running_spec(gpus, limit));
+            let cpus = part * gpus * (CPUS / GPUS)..(part + 1) * gpus * (CPUS / GPUS);
+            let device = |index: u32| DeviceGrant {
+                index,
+                share: DeviceMilli::WHOLE,
+                memory: Mib(80 * 1024),
+                ..DeviceGrant::default()
+            };
+            let share = NodeShare {
+                node: NodeId(node),
+                tasks: 1,
+                cpus: cpus.collect(),
+                memory: Mib(MEMORY / u64::from(GPUS) * u64::from(gpus)),
+                devices: (part * gpus..(part + 1) * gpus).map(device).collect(),
+                ..NodeShare::default()
+            };
+            let placement = Arc::new(Placement {
+                partition: "main".to_owned(),
+                nodes: vec![share],
+                ..Placement::default()
+            });
+            let time_limit = TimeLimit::Of(limit);
+            let placed = EventKind::JobPlaced { job: id, attempt: 1, placement, time_limit };
+            apply(state, started, placed);
+            apply(state, started, EventKind::JobStarted { job: id, attempt: 1 });
+        }
+    }
+}
+
+fn running_spec(gpus: u32, limit: Seconds) -> JobSpec {
+    spec(shape(gpus, 1, gpus * (CPUS / GPUS), MEMORY / u64::from(GPUS) * u64::from(gpus)), limit, 0)
+}
+
+/// Submits a job; gives its number.
+pub(crate) fn submit(state: &mut State, at: Timestamp, spec: JobSpec) -> JobId {
+    let first = JobId(state.last_job.0 + 1);
+    apply(state, at, EventKind::JobSubmitted { first, specs: vec![Arc::new(spec)] });
+    first
+}
+
+fn shape(gpus: u32, nodes: u32, cpus: u32, memory: u64) -> Request {
+    let count = GpuCount { model: None, count: gpus, scope: GpuScope::Node };
+    Request {
+        nodes: Some(NodeCount::exactly(nodes)),
+        tasks_per_node: Some(1),
+        cpus_per_task: Some(cpus),
+        memory: MemoryRequest::PerNode(Mib(memory)),
+        gpus: if gpus > 0 { vec![count] } else { Vec::new() },
+        ..Request::default()
+    }
+}
+
+pub(crate) fn spec(request: Request, limit: Seconds, user: u32) -> JobSpec {
+    JobSpec {
+        name: "job".to_owned(),
+        owner: Owner { uid: 1000 + user, gid: 1000, user: format!("user{user}") },
+        account: format!("account{}", user % 20),
+        qos: "normal".to_owned(),
+        partitions: vec!["main".to_owned()],
+        request,
+        time_limit: Some(TimeLimit::Of(limit)),
+        ..JobSpec::default()
+    }
+}
+
+/// A request and a limit, the `n`-th of so many that all differ.
+pub(crate) fn distinct(numbers: &mut Numbers, n: u32) -> (Request, Seconds) {
+    let gpus = numbers.one_of(&[0u32, 1, 1, 1, 2, 2, 4, 8, 8]);
+    let nodes = match gpus {
+        8 => numbers.one_of(&[1u32, 1, 1, 1, 2, 2, 4, 8, 16, 32]),
+        _ => numbers.one_of(&[1u32, 1, 1, 1, 1, 1, 1, 2]),
+    };
+    let cpus = if gpus == 0 {
+        numbers.one_of(&[1u32, 2, 4, 8, 16, 32])
+    } else {
+        gpus * numbers.one_of(&[2u32, 4, 6, 8])
+    };
+    let per_cpu = numbers.one_of(&[1024u64, 2048, 4096, 8000]);
+    let memory = (u64::from(cpus) * per_cpu).min(MEMORY);
+    let minutes = numbers.one_of(&[10u64, 30, 60, 120, 240, 480, 1440, 2880]);
+    // The number itself makes the limit differ.
+    (shape(gpus, nodes, cpus, memory), Seconds(minutes * 60 + u64::from(n)))
+}
+
+fn queue(state: &mut State, numbers: &mut Numbers, size: Size) {
+    let shapes: Vec<(Request, Seconds)> = (0..size.shapes).map(|n| distinct(numbers, n)).collect();
+    for n in 0..size.waiting {
+        let (request, limit) = &shapes[if size.shapes == size.waiting {
+            n as usize
+        } else {
+            numbers.below(u64::from(size.shapes)) as usize
+        }];
+        let user = numbers.below(200) as u32;
+        let at = Timestamp::from_millis(NOW.millis() - i64::from(size.waiting - n));
+        submit(state, at, spec(request.clone(), *limit, user));
+    }
+}

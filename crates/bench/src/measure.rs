@@ -1,0 +1,191 @@
+//! What is measured, and what it must come to.
+
+use crate::cluster::{self, NOW, Numbers, Size, apply};
+use crate::report::Report;
+use muster_model::{
+    Availability, Decision, EndCause, EventKind, ExitReport, ExitStatus, JobId, NodeId, Plan,
+    Promise, State, Usage,
+};
+use muster_planner::{Budget, Planner};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The aims, for 10,000 nodes and 100,000 waiting jobs, on one core.
+const COLD_MS: f64 = 1000.0;
+const INCREMENTAL_MS: f64 = 100.0;
+const REASONS_MS: f64 = 10.0;
+const EXPLAIN_MS: f64 = 1000.0;
+const OUTLOOK_MS: f64 = 5000.0;
+const MEMORY_MIB: f64 = 1024.0;
+
+pub(crate) fn all(quick: bool, only: Option<&str>, report: &mut Report) {
+    let wanted = |name: &str| only.is_none_or(|only| name.contains(only));
+    let (nodes, waiting) = if quick { (1000, 10_000) } else { (10_000, 100_000) };
+    let cases = [
+        ("1000 shapes", Size { nodes, waiting, shapes: 1000 }),
+        ("all distinct", Size { nodes, waiting, shapes: waiting }),
+    ];
+    for (name, size) in cases {
+        if wanted(name) {
+            case(name, size, report);
+        }
+    }
+    report.add(
+        "all",
+        "memory",
+        (peak_memory_mib(), "MiB"),
+        Some(MEMORY_MIB),
+        "the most that the process had",
+    );
+}
+
+/// Runs it; how long that took on its core, ms. Time in which others had the core does not count.
+fn timed<T>(what: impl FnOnce() -> T) -> (T, f64) {
+    let (begin, on_core) = (Instant::now(), on_core_ns());
+    let done = what();
+    let took = match (on_core, on_core_ns()) {
+        (Some(before), Some(after)) => (after - before) as f64 / 1e6,
+        _ => begin.elapsed().as_secs_f64() * 1e3,
+    };
+    (done, took)
+}
+
+/// How long this thread has been on a core, ns (Linux, `Documentation/scheduler/sched-stats.rst`).
+fn on_core_ns() -> Option<u64> {
+    let stats = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    stats.split_whitespace().next()?.parse().ok()
+}
+
+fn case(name: &str, size: Size, report: &mut Report) {
+    let (mut state, took) = timed(|| cluster::cluster(size));
+    report.add(
+        name,
+        "set up",
+        (took, "ms"),
+        None,
+        format!("{} nodes, {} jobs", size.nodes, size.waiting),
+    );
+    let ((mut planner, plan), took) = timed(|| {
+        let mut planner = Planner::new(&state);
+        let plan = planner.plan(&state, NOW, Budget::UNLIMITED);
+        (planner, plan)
+    });
+    report.add(name, "cold round", (took, "ms"), Some(COLD_MS), told(&plan));
+    carry_out(&mut state, &plan);
+    planner.observe(&state);
+    let (quiet, took) = timed(|| planner.plan(&state, NOW, Budget::UNLIMITED));
+    report.add(name, "round without change", (took, "ms"), Some(INCREMENTAL_MS), told(&quiet));
+    report.check(name, "nothing is left to start", quiet.decisions.is_empty());
+    incremental(name, &mut state, &mut planner, report);
+    looks(name, &state, &mut planner, report);
+}
+
+/// One job ends, one is submitted, one node fails: each taken up by the planner that was kept.
+fn incremental(name: &str, state: &mut State, planner: &mut Planner, report: &mut Report) {
+    let mut numbers = Numbers::new(7);
+    let ended = state.index.active.iter().nth(100).copied().unwrap_or_default();
+    exit(state, ended, EndCause::Exited);
+    round(name, "after a job's end", state, planner, report);
+    let (request, limit) = cluster::distinct(&mut numbers, 424_242);
+    cluster::submit(state, NOW, cluster::spec(request, limit, 5));
+    round(name, "after a submission", state, planner, report);
+    let node = NodeId(3);
+    let lost: Vec<JobId> = state.index.on_node.get(&node).into_iter().flatten().copied().collect();
+    let availability = Availability::Down { reason: "no answer".to_owned(), since: NOW };
+    apply(state, NOW, EventKind::NodeAvailability { node, availability });
+    for job in lost {
+        exit(state, job, EndCause::NodeLost);
+    }
+    round(name, "after a node's failure", state, planner, report);
+}
+
+/// Plans with the planner kept and with a new one: both must say the same.
+fn round(name: &str, what: &str, state: &mut State, planner: &mut Planner, report: &mut Report) {
+    let (plan, took) = timed(|| planner.plan(state, NOW, Budget::UNLIMITED));
+    report.add(name, what, (took, "ms"), Some(INCREMENTAL_MS), told(&plan));
+    let fresh = Planner::new(state).plan(state, NOW, Budget::UNLIMITED);
+    let same = fresh.decisions == plan.decisions && first_promises(&fresh, &plan);
+    report.check(name, &format!("{what}: as cold"), same);
+    carry_out(state, &plan);
+}
+
+fn first_promises(a: &Plan, b: &Plan) -> bool {
+    let first = |plan: &Plan| plan.promises.iter().take(1000).cloned().collect::<Vec<Promise>>();
+    first(a) == first(b)
+}
+
+/// Reasons, the smallest changes, and the whole outlook.
+fn looks(name: &str, state: &State, planner: &mut Planner, report: &mut Report) {
+    let plan = planner.plan(state, NOW, Budget::UNLIMITED);
+    let found = muster_plan_check::check(state, &plan);
+    report.check(name, "the plan breaks no rule", found.is_empty());
+    let job = state.index.pending.iter().nth(500).copied().unwrap_or_default();
+    let (reasons, took) = timed(|| planner.reasons_of(state, job, NOW));
+    report.add(
+        name,
+        "reasons of a job",
+        (took, "ms"),
+        Some(REASONS_MS),
+        format!("{}", reasons.len()),
+    );
+    let (found, took) = timed(|| planner.explain(state, job, NOW));
+    let told_of = format!("{} reasons, {} changes", found.reasons.len(), found.suggestions.len());
+    report.add(name, "smallest changes of a job", (took, "ms"), Some(EXPLAIN_MS), told_of);
+    let (all, took) = timed(|| planner.reasons(state, NOW));
+    report.add(name, "reasons of all", (took, "ms"), None, format!("{} jobs", all.len()));
+    let (outlook, took) = timed(|| planner.outlook(state, NOW));
+    let note = format!("{} starts, {} steps", outlook.starts.len(), outlook.work.total());
+    report.add(name, "outlook of all", (took, "ms"), Some(OUTLOOK_MS), note);
+    report.check(name, "every job has a start", outlook.starts.len() == state.index.pending.len());
+    let starts: Vec<Promise> = outlook.starts.into_values().collect();
+    let (broken, took) = timed(|| muster_plan_check::check_outlook(state, NOW, &starts));
+    report.add(name, "recount of the outlook", (took, "ms"), None, "plan-check");
+    for one in broken.iter().take(3) {
+        eprintln!("{one}");
+    }
+    report.check(name, "the outlook breaks no rule", broken.is_empty());
+}
+
+fn told(plan: &Plan) -> String {
+    let starts = plan.decisions.iter().filter(|d| matches!(d, Decision::Start(_))).count();
+    let (promises, work) = (plan.promises.len(), plan.work);
+    format!(
+        "{starts} starts, {promises} promises, {} jobs + {} fits + {} slots",
+        work.jobs, work.fits, work.slots
+    )
+}
+
+fn carry_out(state: &mut State, plan: &Plan) {
+    for decision in &plan.decisions {
+        let Decision::Start(starts) = decision else { continue };
+        for start in starts {
+            let (job, attempt, time_limit) = (start.job, start.attempt, start.time_limit);
+            let placement = Arc::clone(&start.placement);
+            apply(state, NOW, EventKind::JobPlaced { job, attempt, placement, time_limit });
+            apply(state, NOW, EventKind::JobStarted { job, attempt });
+        }
+    }
+}
+
+fn exit(state: &mut State, job: JobId, cause: EndCause) {
+    let Some(record) = state.jobs.get(&job) else { return };
+    let (attempt, started) = (record.attempt, record.started);
+    let report = ExitReport {
+        status: ExitStatus::default(),
+        cause,
+        started,
+        ended: NOW,
+        usage: Usage::default(),
+        message: String::new(),
+        steps: Vec::new(),
+    };
+    apply(state, NOW, EventKind::JobExited { job, attempt, report });
+}
+
+/// The most memory that this process had, from `/proc/self/status`; zero where that is not there.
+fn peak_memory_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse::<f64>().ok());
+    kib.unwrap_or(0.0) / 1024.0
+}
