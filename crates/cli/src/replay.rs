@@ -138,7 +138,7 @@ fn lines_of(text: &mut String, state: &State, plan: &Plan) {
             }
         }
     }
-    for Promise { job, start, nodes } in &plan.promises {
+    for Promise { job, start, nodes, .. } in &plan.promises {
         let names: Vec<String> = nodes.iter().map(|node| state.node_name(*node)).collect();
         let (title, at) = (title(state, *job), instant(*start));
         let _ = writeln!(text, "  promise {title} at {at} on {}", fold_hosts(&names));

@@ -93,7 +93,7 @@ pub struct Start {
 }
 
 /// A reserved start: backfill may not delay it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
     /// The job.
     pub job: JobId,

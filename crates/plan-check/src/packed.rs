@@ -5,7 +5,8 @@ use crate::fit::{New, OVERDUE_MS};
 use crate::layout::{fixed_gpus, own_cpus, required};
 use crate::{Rule, Violation};
 use muster_model::{
-    Exclusive, GpuScope, Job, JobId, Node, NodeId, Promise, PromisedShare, State, Timestamp,
+    Exclusive, GpuScope, Job, JobId, Node, NodeId, Promise, PromisedShare, Request, State,
+    Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +95,9 @@ fn wrong(state: &State, now: Timestamp, job: &Job, promise: &Promise) -> Option<
     if !job.is_pending() || promise.start < now {
         return Some("its promised start is past, or it does not wait".to_owned());
     }
-    let partition = state.partitions.get(&promise.partition)?;
+    let Some(partition) = state.partitions.get(&promise.partition) else {
+        return Some(format!("there is no partition {}", promise.partition));
+    };
     if !job.spec.partitions.contains(&promise.partition) {
         return Some(format!("it does not name partition {}", promise.partition));
     }
@@ -109,7 +112,7 @@ fn wrong(state: &State, now: Timestamp, job: &Job, promise: &Promise) -> Option<
         if !node.is_usable() || !partition.nodes.contains(&node.name) {
             return Some(format!("node {} is not to be had in its partition", node.name));
         }
-        let in_parts = share.gpus == 0 && request.wants_gpus();
+        let in_parts = share.gpus == 0 && may_be_in_parts(request);
         let (cpus, memory) = required(request, partition, node, share.tasks, share.gpus);
         if !in_parts && (share.cpus != cpus || share.memory.0 != memory) {
             return Some(format!("what is promised on node {} is not what it needs", node.name));
@@ -126,6 +129,14 @@ fn wrong(state: &State, now: Timestamp, job: &Job, promise: &Promise) -> Option<
     let of_job = request.gpus.iter().filter(|g| g.scope == GpuScope::Job).map(|g| g.count);
     let gpus = crate::total(promise.shares.iter().map(|s| s.gpus));
     (gpus > 0 && gpus < crate::total(of_job)).then(|| format!("only {gpus} GPUs are promised"))
+}
+
+/// True where its GPUs need not be whole ones: then only the exact rules can tell.
+fn may_be_in_parts(request: &Request) -> bool {
+    let profile = |model: &String| muster_model::mig::split_type(model).1.is_some();
+    request.gpu_share.is_some()
+        || request.gpu_memory.is_some()
+        || request.gpus.iter().filter_map(|g| g.model.as_ref()).any(profile)
 }
 
 /// What is on a node already, or starts there with the plan.

@@ -33,6 +33,8 @@ pub(crate) fn outlook(cache: &Cache, state: &State, now: Timestamp, outcome: &Ou
             Decision::Reject { job, .. } => {
                 settled.insert(*job);
             }
+            // Their starts come with the ends of their victims: the queue tells those.
+            Decision::Preempt(_) | Decision::Resume { .. } => {}
             Decision::Start(starts) => {
                 for start in starts {
                     settled.insert(start.job);

@@ -354,9 +354,50 @@ fn a_promise_is_kept() {
         job: JobId(2),
         start: Timestamp::from_secs(60),
         nodes: vec![NodeId(0), NodeId(1)],
+        ..Promise::default()
     };
     let bad = Plan { promises: vec![nowhere], complete: false, ..Plan::default() };
     assert_eq!(broken(&lab, &bad), BTreeSet::from([Rule::PromiseDelayed]));
+}
+
+#[test]
+fn promises_hold_beside_each_other() {
+    let mut lab =
+        Lab::new("policy backfill=conservative\nnode n[1-2] cpus=2 gpus=1xa100\nlicence sim 1");
+    lab.submit("running nodes=2 cpus=2 gpus-per-node=1 time=60 licences=sim:1");
+    let first_plan = plan(&lab);
+    lab.carry_out(&first_plan);
+    lab.submit("wide nodes=2 cpus=2 gpus-per-node=1 time=60");
+    lab.submit("narrow cpus=1 gpus=1 time=60 licences=sim:1");
+    lab.submit("later cpus=1 time=30 licences=sim:1");
+    let good = plan(&lab);
+    let starts: Vec<i64> = good.promises.iter().map(|p| p.start.secs() / 60).collect();
+    // The last one fits beside none of the first two: the licence is out until then.
+    assert_eq!(starts, [60, 120, 180]);
+    let delayed = BTreeSet::from([Rule::PromiseDelayed]);
+    // The second promised for when the first is there.
+    let mut bad = good.clone();
+    bad.promises[1].start = good.promises[0].start;
+    assert_eq!(broken(&lab, &bad), delayed);
+    // The third for when the second has the licence.
+    let mut bad = good.clone();
+    bad.promises[2].start = good.promises[1].start;
+    assert_eq!(broken(&lab, &bad), delayed);
+    // Less than it needs.
+    let mut bad = good.clone();
+    bad.promises[0].shares[1].cpus = 1;
+    assert_eq!(broken(&lab, &bad), delayed);
+    let mut bad = good.clone();
+    bad.promises[0].shares[1].gpus = 0;
+    bad.promises[0].shares[0].gpus = 0;
+    assert_eq!(broken(&lab, &bad), delayed);
+    // In a partition that it does not name, and on one node twice.
+    let mut bad = good.clone();
+    bad.promises[1].partition = "other".to_owned();
+    assert_eq!(broken(&lab, &bad), delayed);
+    let mut bad = good;
+    bad.promises[0].nodes[1] = bad.promises[0].nodes[0];
+    assert_eq!(broken(&lab, &bad), delayed);
 }
 
 #[test]

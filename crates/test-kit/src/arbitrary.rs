@@ -15,8 +15,8 @@ pub fn cluster() -> impl Strategy<Value = String> {
         ["", "", "", " gpu-mode=0@time-slice:4", " gpu-mode=0@mig;1@mps:5", " gpu-mode=none"];
     let mode = prop::sample::select(modes.to_vec());
     let node = (1u32..=4, 0u32..=3, 1u64..=4, 0usize..3, prop::bool::ANY, 1u32..=2, mode);
-    let cluster = (prop::collection::vec(node, 1..=5), 0u32..3, 0usize..8, 0usize..5);
-    cluster.prop_map(|(nodes, licences, rules, joined)| {
+    let cluster = (prop::collection::vec(node, 1..=5), 0u32..3, 0usize..8, 0usize..5, backfill());
+    cluster.prop_map(|(nodes, licences, rules, joined, backfill)| {
         let mut lines = Vec::new();
         for (i, (cpus, gpus, mem, features, mixed, numa, mode)) in nodes.iter().enumerate() {
             let features = ["features=red", "features=blue", "features=red,blue"][*features];
@@ -35,6 +35,7 @@ pub fn cluster() -> impl Strategy<Value = String> {
         lines.push(format!("partition side nodes=n[1-{}] tier=2", count.div_ceil(2)));
         lines.push(format!("licence sim {licences}"));
         lines.extend(joins(joined, count));
+        lines.push(backfill);
         lines.extend(
             match rules {
                 0 => Some("policy backfill=none"),
@@ -49,6 +50,23 @@ pub fn cluster() -> impl Strategy<Value = String> {
         );
         lines.join("\n")
     })
+}
+
+/// A way to backfill.
+fn backfill() -> impl Strategy<Value = String> {
+    let bound = |name: &'static str| {
+        prop::option::of(1u32..4).prop_map(move |n| n.map(|n| format!(" {name}={n}")))
+    };
+    let mixed = (bound("depth"), bound("depth-user"), bound("depth-partition"), bound("window"));
+    prop_oneof![
+        3 => Just("policy backfill=easy".to_owned()),
+        3 => Just("policy backfill=conservative".to_owned()),
+        1 => (1u32..4).prop_map(|n| format!("policy backfill=conservative depth={n}")),
+        2 => mixed.prop_map(|(a, b, c, d)| {
+            let bounds: String = [a, b, c, d].into_iter().flatten().collect();
+            format!("policy backfill=mixed{bounds}")
+        }),
+    ]
 }
 
 /// How the nodes are joined, now and then otherwise than by the switches that they say.
