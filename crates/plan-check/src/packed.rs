@@ -26,6 +26,9 @@ struct Stay {
     promised: bool,
 }
 
+/// A licence held by a job, from one instant to another: how many, and whether it is promised.
+type Loan = (JobId, Timestamp, Timestamp, u32, bool);
+
 /// Checks promises beside what runs and what starts. Promises without shares, or without a known
 /// start, say too little to be packed and are passed over.
 pub(crate) fn check(
@@ -36,8 +39,7 @@ pub(crate) fn check(
     found: &mut Vec<Violation>,
 ) {
     let mut by_node: BTreeMap<NodeId, Vec<Stay>> = BTreeMap::new();
-    let mut licences: BTreeMap<String, Vec<(JobId, Timestamp, Timestamp, u32, bool)>> =
-        BTreeMap::new();
+    let mut licences: BTreeMap<String, Vec<Loan>> = BTreeMap::new();
     for promise in promises.iter().filter(|p| is_packable(p)) {
         let Some(job) = state.jobs.get(&promise.job) else {
             let text = "a start is promised to a job that is not there";
@@ -224,12 +226,7 @@ fn tolerate(a: &Stay, b: &Stay) -> bool {
     }
 }
 
-fn holders(
-    state: &State,
-    now: Timestamp,
-    new: &[New<'_>],
-    name: &str,
-) -> Vec<(JobId, Timestamp, Timestamp, u32, bool)> {
+fn holders(state: &State, now: Timestamp, new: &[New<'_>], name: &str) -> Vec<Loan> {
     let soon = Timestamp::from_millis(now.millis().saturating_add(OVERDUE_MS));
     let active = state.index.active.iter().filter_map(|id| state.jobs.get(id));
     let running = active.filter_map(|job| {
@@ -242,12 +239,7 @@ fn holders(
     running.chain(starting).collect()
 }
 
-fn pack_licence(
-    state: &State,
-    name: &str,
-    stays: &mut [(JobId, Timestamp, Timestamp, u32, bool)],
-    found: &mut Vec<Violation>,
-) {
+fn pack_licence(state: &State, name: &str, stays: &mut [Loan], found: &mut Vec<Violation>) {
     let total = state.licences.get(name).map_or(0, |l| l.total);
     stays.sort_by_key(|s| (s.1, s.4, s.0));
     let mut open: Vec<(Timestamp, u32)> = Vec::new();

@@ -55,17 +55,15 @@ pub fn cluster() -> impl Strategy<Value = String> {
 /// A way to backfill.
 fn backfill() -> impl Strategy<Value = String> {
     let bound = |name: &'static str| {
-        prop::option::of(1u32..4).prop_map(move |n| n.map(|n| format!(" {name}={n}")))
+        let word = move |n: Option<u32>| n.map(|n| format!(" {name}={n}")).unwrap_or_default();
+        prop::option::of(1u32..4).prop_map(word)
     };
     let mixed = (bound("depth"), bound("depth-user"), bound("depth-partition"), bound("window"));
     prop_oneof![
         3 => Just("policy backfill=easy".to_owned()),
         3 => Just("policy backfill=conservative".to_owned()),
         1 => (1u32..4).prop_map(|n| format!("policy backfill=conservative depth={n}")),
-        2 => mixed.prop_map(|(a, b, c, d)| {
-            let bounds: String = [a, b, c, d].into_iter().flatten().collect();
-            format!("policy backfill=mixed{bounds}")
-        }),
+        2 => mixed.prop_map(|(a, b, c, d)| format!("policy backfill=mixed{a}{b}{c}{d}")),
     ]
 }
 
