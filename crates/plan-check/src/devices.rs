@@ -247,6 +247,18 @@ pub(crate) fn sockets_served(request: &Request, node: &Node, share: &NodeShare) 
     sockets.into_iter().filter(|socket| served(*socket)).count() as u32
 }
 
+/// True where all CPUs of a share are on the sockets of its GPUs.
+pub(crate) fn cpus_are_near(node: &Node, share: &NodeShare) -> bool {
+    let sockets: BTreeSet<u32> = share
+        .devices
+        .iter()
+        .filter_map(|grant| device(node, grant.index))
+        .map(|d| socket_of(node, d))
+        .collect();
+    let away = node.numa.iter().filter(|n| !sockets.contains(&n.socket));
+    sockets.is_empty() || away.into_iter().all(|n| !n.cpus.intersects(&share.cpus))
+}
+
 fn socket_of(node: &Node, device: &Device) -> u32 {
     let domain = node.numa.iter().find(|n| Some(n.id) == device.numa);
     let first = node.numa.iter().map(|n| n.socket).min().unwrap_or(0);

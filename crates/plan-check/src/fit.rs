@@ -110,7 +110,9 @@ pub(crate) fn room<'a>(
 /// `None` where this simple way cannot tell: several GPU totals over the job at once.
 pub(crate) fn lies_on(job: &Job, partition: &Partition, rooms: &[&Room<'_>]) -> Option<bool> {
     let found = lies_there(job, partition, rooms);
-    found.filter(|lies| *lies || !several_profiles(&job.spec.request))
+    // Which CPUs are beside which GPUs is not known here.
+    let near = job.spec.request.cpus_near_gpus && job.spec.request.wants_gpus();
+    found.filter(|lies| if *lies { !near } else { !several_profiles(&job.spec.request) })
 }
 
 fn lies_there(job: &Job, partition: &Partition, rooms: &[&Room<'_>]) -> Option<bool> {

@@ -329,6 +329,9 @@ fn check_share(
         say(Rule::Exclusive, format!("is not marked as asked on node {name}"));
     }
     let sockets = socket_count(request, node);
+    if request.cpus_near_gpus && !devices::cpus_are_near(node, share) {
+        say(Rule::Cpus, format!("has CPUs away from its GPUs on node {name}"));
+    }
     if request.sockets_per_node.is_some_and(|n| n > node.sockets()) {
         say(Rule::Cpus, format!("node {name} has too few sockets"));
     }

@@ -6,7 +6,7 @@ use crate::profile::{FOREVER, Profile, Take, Tick, tick};
 use muster_model::{
     CpuSet, DeviceGrant, Exclusive, JobId, Mib, Node, NodeShare, TimeLimit, Timestamp,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 /// Devices of a node as bits by index. Devices above 127 are not given out.
@@ -293,6 +293,13 @@ impl NodeView {
             *masks.entry(domain.map_or(first, |n| n.socket)).or_default() |= bit(device.index);
         }
         masks.into_values().collect()
+    }
+
+    /// The sockets with their devices, by number.
+    pub(crate) fn sockets_with_devices(&self) -> impl Iterator<Item = (u32, DeviceMask)> {
+        let sockets: BTreeSet<u32> = self.node.numa.iter().map(|n| n.socket).collect();
+        let sockets = if sockets.is_empty() { BTreeSet::from([0]) } else { sockets };
+        sockets.into_iter().zip(self.socket_masks())
     }
 
     pub(crate) fn hold(&mut self, mut holding: Holding, now: Timestamp) {

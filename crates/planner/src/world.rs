@@ -425,10 +425,12 @@ impl World {
             let avail = view.avail(span);
             let need = ask.need(view, pick.tasks, &pick.share);
             let chosen = devices::choose(ask, view, &avail, 0, &need)?;
+            // CPUs that must be beside the devices are taken beside each of them.
+            let parts = pick.tasks.max(if ask.request.cpus_near_gpus { 2 } else { 1 });
             nodes.push(NodeShare {
                 node: view.node.id,
                 tasks: pick.tasks,
-                cpus: devices::cpus::choose(view, chosen.touched(), need.cpus, pick.tasks)?,
+                cpus: devices::cpus::choose(view, chosen.touched(), need.cpus, parts)?,
                 memory: Mib(need.memory),
                 devices: chosen.grants(view),
                 gres: ask.request.gres.clone(),

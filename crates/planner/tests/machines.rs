@@ -133,6 +133,17 @@ fn t12_bridges_that_cross_sockets() {
 }
 
 #[test]
+fn t12_t15_enforced_binding_follows_the_socket() {
+    let job = "nodes=1 gpus-per-node=2 cpus=1 enforce-binding";
+    is_one_of(&gpus("M14", &[], job), &[&[0, 1], &[2, 3]]);
+    let busy_cpus = "0-59,128-191,64-87,192-255";
+    let job = "nodes=1 gpus-per-node=2 cpus=16 enforce-binding";
+    assert!(share(&mut lab("M09", &[4, 5, 6, 7], busy_cpus), job).is_none());
+    let near = share(&mut lab("M09", &[6, 7], busy_cpus), job).expect("starts");
+    assert!(near.cpus.is_subset(&CpuSet::parse("64-127").expect("cpus")));
+}
+
+#[test]
 fn t13_gpu_0_is_not_next_to_core_0() {
     let got = share(&mut lab("M04", &[], ""), "nodes=1 gpus-per-node=2 cpus=16").expect("starts");
     let picked: Vec<u32> = got.devices.iter().map(|d| d.index).collect();

@@ -78,7 +78,7 @@ pub(crate) fn choose(
 
 /// True where [`choose`] finds something; for whole devices a count is enough.
 pub(crate) fn fits(ask: &Ask, view: &NodeView, avail: &Avail, need: &Need) -> bool {
-    if !ask.is_plain() || !need.socket_gpus.is_empty() {
+    if !ask.is_plain() || !need.socket_gpus.is_empty() || ask.request.cpus_near_gpus {
         return choose(ask, view, avail, 0, need).is_some();
     }
     let left = ask.big_enough(view, avail.devices);
@@ -150,6 +150,13 @@ impl Choice<'_> {
             first: self.first,
             cpus: self.need.cpus,
             rest: self.avail.devices & !self.chosen.whole,
+            enforce: self.ask.request.cpus_near_gpus,
+            // What is asked for later than now is judged by all the CPUs that the node has.
+            free: if self.avail.cpus > self.view.free_cpu_count {
+                &self.view.base_cpus
+            } else {
+                &self.view.free_cpus
+            },
         };
         let picked = sets::best(self.view, pool, &wish)?;
         self.chosen.whole |= picked;

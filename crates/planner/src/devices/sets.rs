@@ -11,7 +11,7 @@
 //! only (3) to (8) are looked at. Beyond, devices are taken near each other by NUMA domain.
 
 use crate::free::{DeviceMask, NodeView, bit, bits};
-use muster_model::links;
+use muster_model::{CpuSet, links};
 use std::cmp::Reverse;
 
 /// Up to so many devices the best set is found by looking at all.
@@ -21,7 +21,7 @@ const EXACT_MAX: u32 = 16;
 const REST_STEPS_MAX: u64 = 400_000;
 
 /// What is looked for.
-pub(crate) struct Wish {
+pub(crate) struct Wish<'a> {
     pub(crate) count: u32,
     /// Devices to be taken before others.
     pub(crate) first: DeviceMask,
@@ -29,6 +29,10 @@ pub(crate) struct Wish {
     pub(crate) cpus: u32,
     /// All devices that are free, those of other models or sizes too.
     pub(crate) rest: DeviceMask,
+    /// All CPUs have to be on the sockets of the devices, and each of these has to have one.
+    pub(crate) enforce: bool,
+    /// The CPUs that are free then.
+    pub(crate) free: &'a CpuSet,
 }
 
 /// The links of a node's devices, and where they are.
@@ -123,31 +127,63 @@ impl<'a> Near<'a> {
     }
 }
 
+/// The free CPUs of each socket, where a job takes only those beside its devices.
+#[derive(Default)]
+struct Beside {
+    sockets: Option<Vec<(DeviceMask, u32)>>,
+    cpus: u32,
+}
+
+impl Beside {
+    fn of(view: &NodeView, wish: &Wish<'_>) -> Self {
+        let free = |socket: u32| {
+            let domains = view.node.numa.iter().filter(|n| n.socket == socket);
+            domains.map(|n| n.cpus.intersection(wish.free).len()).sum::<u32>()
+        };
+        let of_sockets = || view.sockets_with_devices().map(|(id, mask)| (mask, free(id)));
+        Self { sockets: wish.enforce.then(|| of_sockets().collect()), cpus: wish.cpus }
+    }
+
+    /// True where every socket of the set has a CPU for the job and all of them have enough.
+    fn serves(&self, set: DeviceMask) -> bool {
+        let Some(sockets) = &self.sockets else { return true };
+        let (mut used, mut free, mut all_have) = (0, 0u32, true);
+        for (_, count) in sockets.iter().filter(|(mask, _)| mask & set != 0) {
+            used += 1;
+            free += count;
+            all_have &= *count > 0;
+        }
+        all_have && used <= self.cpus && free >= self.cpus
+    }
+}
+
 /// The best so many devices of the pool, by the order in the module's text; those in `first`
 /// before all others.
-pub(crate) fn best(view: &NodeView, pool: DeviceMask, wish: &Wish) -> Option<DeviceMask> {
+pub(crate) fn best(view: &NodeView, pool: DeviceMask, wish: &Wish<'_>) -> Option<DeviceMask> {
     let there = pool.count_ones();
     if there < wish.count {
         return None;
     }
+    let beside = Beside::of(view, wish);
     if there == wish.count {
-        return Some(pool);
+        return beside.serves(pool).then_some(pool);
     }
     if wish.count == 0 {
         return Some(0);
     }
     let fabric = view.fabric();
     if there > EXACT_MAX {
-        return Some(by_domain(fabric, pool, wish));
+        return Some(by_domain(fabric, pool, wish)).filter(|set| beside.serves(*set));
     }
     let mut sets = if wish.first & pool != 0 {
         // Where a promise takes what is busy now, links count for less than leaving others alone.
-        let sets = least(subsets(pool, wish.count), |set| (set & !wish.first).count_ones());
+        let sets =
+            least(subsets(pool, wish.count, &beside), |set| (set & !wish.first).count_ones());
         least(sets, |set| Reverse(fabric.sum(set)))
     } else if fabric.uniform || wish.count == 1 {
-        subsets(pool, wish.count)
+        subsets(pool, wish.count, &beside)
     } else {
-        let rings = best_rings(fabric, pool, wish.count);
+        let rings = best_rings(fabric, pool, wish.count, &beside);
         least(rings, |set| Reverse(fabric.sum(set)))
     };
     let near = Near::of(view, wish.cpus);
@@ -184,11 +220,12 @@ fn least<K: Ord>(sets: Vec<DeviceMask>, key: impl Fn(DeviceMask) -> K) -> Vec<De
     kept
 }
 
-/// All sets of so many devices of the pool.
-fn subsets(pool: DeviceMask, count: u32) -> Vec<DeviceMask> {
+/// All sets of so many devices of the pool that have the CPUs beside them.
+fn subsets(pool: DeviceMask, count: u32, beside: &Beside) -> Vec<DeviceMask> {
     let devices: Vec<u32> = bits(pool).collect();
     let all = dense_subsets(devices.len() as u32, count);
-    all.into_iter().map(|set| spread_out(&devices, set)).collect()
+    let sets = all.into_iter().map(|set| spread_out(&devices, set));
+    sets.filter(|set| beside.serves(*set)).collect()
 }
 
 /// All sets of `count` out of `n` as bits, ascending as numbers.
@@ -214,7 +251,7 @@ fn spread_out(devices: &[u32], set: u32) -> DeviceMask {
 ///
 /// For each speed, the fastest first: which subsets can be walked through by links of at least
 /// that speed, from their lowest device to which of their devices.
-fn best_rings(fabric: &Fabric, pool: DeviceMask, count: u32) -> Vec<DeviceMask> {
+fn best_rings(fabric: &Fabric, pool: DeviceMask, count: u32, beside: &Beside) -> Vec<DeviceMask> {
     let devices: Vec<u32> = bits(pool).collect();
     let n = devices.len();
     let mut speeds: Vec<u32> = Vec::new();
@@ -223,7 +260,8 @@ fn best_rings(fabric: &Fabric, pool: DeviceMask, count: u32) -> Vec<DeviceMask> 
     }
     speeds.sort_unstable_by_key(|speed| Reverse(*speed));
     speeds.dedup();
-    let candidates = dense_subsets(n as u32, count);
+    let mut candidates = dense_subsets(n as u32, count);
+    candidates.retain(|set| beside.serves(spread_out(&devices, *set)));
     for least in speeds {
         let joined = |a: usize| {
             let fast = |b: &usize| *b != a && fabric.speed(devices[a], devices[*b]) >= least;
@@ -303,7 +341,7 @@ fn best_four(fabric: &Fabric, rest: DeviceMask) -> (u32, u64) {
         }
         (fabric.ring_of_four(four), fabric.sum(set))
     };
-    subsets(rest, 4).into_iter().map(score).max().unwrap_or((0, 0))
+    subsets(rest, 4, &Beside::default()).into_iter().map(score).max().unwrap_or((0, 0))
 }
 
 /// The heaviest pairing of every subset.
@@ -334,7 +372,7 @@ fn left_in_domains(fabric: &Fabric, set: DeviceMask, free: DeviceMask) -> u32 {
 
 /// For many devices: those in `first`, then all from the domain with the fewest that has enough,
 /// then the smallest memory, then by index.
-fn by_domain(fabric: &Fabric, pool: DeviceMask, wish: &Wish) -> DeviceMask {
+fn by_domain(fabric: &Fabric, pool: DeviceMask, wish: &Wish<'_>) -> DeviceMask {
     let domain = |i: u32| fabric.places[i as usize].map(|p| p.1);
     let in_domain = |d: Option<u32>| bits(pool).filter(|i| domain(*i) == d).count() as u32;
     let best = bits(pool)
