@@ -301,6 +301,11 @@ pub(crate) fn refused(error: CommandError, places: &Places, request: &SubmitRequ
 /// The option that most likely asks for too much: the first of these that was given.
 fn size_option(places: &Places) -> Option<Opt> {
     [
+        Opt::Mig,
+        Opt::GpuShare,
+        Opt::GpuPieces,
+        Opt::GpuIsolation,
+        Opt::GpuMemory,
         Opt::GpusPerNode,
         Opt::Gres,
         Opt::Gpus,

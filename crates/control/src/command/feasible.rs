@@ -1,9 +1,10 @@
 //! Whether any nodes could ever run a request: upper bounds only, so that nothing possible is
 //! refused. What is refused here Slurm refuses with "Requested node configuration is not available".
 
-use super::CommandError;
+use super::{CommandError, gpus};
 use muster_model::{
-    Device, GpuScope, JobSpec, MemoryRequest, Mib, Node, Partition, Request, State,
+    Device, DeviceMode, DevicePolicy, GpuCount, GpuScope, JobSpec, MemoryRequest, Mib, Node,
+    Partition, Request, State,
 };
 use std::sync::Arc;
 
@@ -36,14 +37,18 @@ fn lacking(state: &State, request: &Request, partition: &Partition) -> Option<St
     if let Some(outside) = request.node_list.iter().find(|name| !partition.nodes.contains(*name)) {
         return Some(format!("node {outside} is not in it"));
     }
+    let policy = &state.policy.devices;
+    if let Some(lacking) = gpus::lacking(&registered, request, policy) {
+        return Some(lacking);
+    }
     let wanted = request.nodes_min().max(request.node_list.len() as u32);
     if (registered.len() as u32) < wanted {
         return Some(format!("needs {}; it has {}", nodes(wanted), registered.len()));
     }
     let mut left: Vec<&Arc<Node>> = registered;
     for bound in BOUNDS {
-        let best = left.iter().map(|node| (bound.has)(node, request)).max().unwrap_or(0);
-        left.retain(|node| (bound.has)(node, request) >= (bound.needs)(request));
+        let best = left.iter().map(|node| (bound.has)(node, request, policy)).max().unwrap_or(0);
+        left.retain(|node| (bound.has)(node, request, policy) >= (bound.needs)(request));
         if (left.len() as u32) < wanted {
             let (needs, found) = ((bound.needs)(request), left.len());
             let what = bound.what;
@@ -56,7 +61,7 @@ fn lacking(state: &State, request: &Request, partition: &Partition) -> Option<St
             });
         }
     }
-    in_total(request, &left)
+    in_total(request, &left, policy)
 }
 
 fn nodes(count: u32) -> String {
@@ -68,7 +73,7 @@ struct Bound {
     what: &'static str,
     /// Amounts that a person counts; else a node either is fine or is not.
     counted: bool,
-    has: fn(&Node, &Request) -> u64,
+    has: fn(&Node, &Request, &DevicePolicy) -> u64,
     needs: fn(&Request) -> u64,
 }
 
@@ -76,37 +81,37 @@ const BOUNDS: &[Bound] = &[
     Bound {
         what: "that it does not exclude",
         counted: false,
-        has: |n, r| u64::from(!r.exclude.contains(&n.name)),
+        has: |n, r, _| u64::from(!r.exclude.contains(&n.name)),
         needs: |_| 1,
     },
     Bound {
         what: "with the features that it asks for",
         counted: false,
-        has: |n, r| u64::from(r.constraint.as_ref().is_none_or(|c| c.holds_on(&n.features))),
+        has: |n, r, _| u64::from(r.constraint.as_ref().is_none_or(|c| c.holds_on(&n.features))),
         needs: |r| u64::from(r.constraint.is_some()),
     },
-    Bound { what: "CPUs", counted: true, has: |n, _| u64::from(n.cpus.len()), needs: cpus_each },
-    Bound { what: "MiB of memory", counted: true, has: |n, _| n.memory.0, needs: memory_each },
+    Bound { what: "CPUs", counted: true, has: |n, _, _| u64::from(n.cpus.len()), needs: cpus_each },
+    Bound { what: "MiB of memory", counted: true, has: |n, _, _| n.memory.0, needs: memory_each },
     Bound {
         what: "MiB of scratch disk",
         counted: true,
-        has: |n, _| n.scratch.0,
+        has: |n, _, _| n.scratch.0,
         needs: |r| r.scratch.0,
     },
     Bound {
         what: "fitting GPUs",
         counted: true,
-        has: |n, r| match gpus_spare(n, r) {
+        has: |n, r, p| match gpus_spare(n, r, p) {
             Some(spare) => spare + gpus_each(r),
             // Too few: what there is, and never as much as is needed.
-            None => gpus_fitting(n, r).min(gpus_each(r).saturating_sub(1)),
+            None => gpus_fitting(n, r, p).min(gpus_each(r).saturating_sub(1)),
         },
         needs: gpus_each,
     },
     Bound {
         what: "with the gres that it asks for",
         counted: false,
-        has: |n, r| {
+        has: |n, r, _| {
             let enough =
                 |(name, count): (&String, &u64)| n.gres.get(name).is_some_and(|has| has >= count);
             u64::from(r.gres.iter().all(enough))
@@ -150,42 +155,47 @@ fn gpus_of(r: &Request, gpus: &muster_model::GpuCount) -> u64 {
 }
 
 /// GPUs of the node beyond what each part of the request needs of it; `None` where a part lacks.
-fn gpus_spare(node: &Node, r: &Request) -> Option<u64> {
-    let mut spare = node.devices.iter().filter(|d| big_enough(d, r)).count() as u64;
-    for gpus in &r.gpus {
+fn gpus_spare(node: &Node, r: &Request, policy: &DevicePolicy) -> Option<u64> {
+    let mut spare = u64::MAX;
+    let mut whole = node.devices.iter().filter(|d| any_units(d, r, policy)).count() as u64;
+    for gpus in r.gpus.iter().filter(|g| g.count > 0) {
         let needs = gpus_of(r, gpus);
-        let has = node.devices.iter().filter(|d| big_enough(d, r) && is_of(d, gpus)).count();
-        if (has as u64) < needs {
-            return None;
+        let has = units(node, r, policy, gpus);
+        spare = spare.min(has.checked_sub(needs)?);
+        // Whole devices go to one count only; of one cut into instances several counts have some.
+        let cut = |d: &Device| matches!(d.mode, DeviceMode::Mig(_));
+        if !node.devices.iter().any(cut) {
+            whole = whole.checked_sub(needs)?;
+            spare = spare.min(whole);
         }
-        spare = spare.checked_sub(needs)?;
     }
-    Some(spare)
+    Some(if spare == u64::MAX { whole } else { spare })
+}
+
+fn any_units(device: &Device, r: &Request, policy: &DevicePolicy) -> bool {
+    r.gpus.iter().any(|gpus| gpus::units(device, r, policy, gpus) > 0)
+}
+
+/// What the node, empty, could give to one count.
+fn units(node: &Node, r: &Request, policy: &DevicePolicy, gpus: &GpuCount) -> u64 {
+    node.devices.iter().map(|d| gpus::units(d, r, policy, gpus)).sum()
 }
 
 /// GPUs of the node that some part of the request could use.
-fn gpus_fitting(node: &Node, r: &Request) -> u64 {
-    let fits = |d: &&Device| big_enough(d, r) && r.gpus.iter().any(|gpus| is_of(d, gpus));
-    node.devices.iter().filter(fits).count() as u64
-}
-
-fn big_enough(device: &Device, r: &Request) -> bool {
-    r.gpu_memory.is_none_or(|memory| device.memory >= memory)
-}
-
-fn is_of(device: &Device, gpus: &muster_model::GpuCount) -> bool {
-    gpus.model.as_ref().is_none_or(|model| device.model.eq_ignore_ascii_case(model))
+fn gpus_fitting(node: &Node, r: &Request, policy: &DevicePolicy) -> u64 {
+    let most = |d: &Device| r.gpus.iter().map(|gpus| gpus::units(d, r, policy, gpus)).max();
+    node.devices.iter().filter_map(most).sum()
 }
 
 /// Bounds over all nodes of the job together: as many as it may have, the largest first.
-fn in_total(request: &Request, nodes: &[&Arc<Node>]) -> Option<String> {
+fn in_total(request: &Request, nodes: &[&Arc<Node>], policy: &DevicePolicy) -> Option<String> {
     let most = request.nodes.as_ref().map_or(usize::MAX, |n| n.most() as usize);
     let best = |mut amounts: Vec<u64>| -> u64 {
         amounts.sort_unstable_by(|a, b| b.cmp(a));
         amounts.into_iter().take(most).sum()
     };
     if let Some(tasks) = request.tasks {
-        let room = best(nodes.iter().map(|n| tasks_room(n, request)).collect());
+        let room = best(nodes.iter().map(|n| tasks_room(n, request, policy)).collect());
         if room < u64::from(tasks) {
             return Some(format!(
                 "needs room for {tasks} tasks of {} CPUs; there is room for {room}",
@@ -194,9 +204,7 @@ fn in_total(request: &Request, nodes: &[&Arc<Node>]) -> Option<String> {
         }
     }
     for gpus in request.gpus.iter().filter(|g| g.scope == GpuScope::Job) {
-        let has = |n: &Node| {
-            n.devices.iter().filter(|d| big_enough(d, request) && is_of(d, gpus)).count() as u64
-        };
+        let has = |n: &Node| units(n, request, policy, gpus);
         let room = best(nodes.iter().map(|n| has(n)).collect());
         if room < u64::from(gpus.count) {
             let count = gpus.count;
@@ -207,7 +215,7 @@ fn in_total(request: &Request, nodes: &[&Arc<Node>]) -> Option<String> {
 }
 
 /// How many tasks an empty node could run, by CPUs, memory for each CPU and GPUs for each task.
-fn tasks_room(node: &Node, r: &Request) -> u64 {
+fn tasks_room(node: &Node, r: &Request, policy: &DevicePolicy) -> u64 {
     let by_cpus = u64::from(node.cpus.len() / r.cpus_per_task());
     let by_memory = match r.memory {
         MemoryRequest::PerCpu(Mib(mib)) if mib > 0 => {
@@ -220,10 +228,7 @@ fn tasks_room(node: &Node, r: &Request) -> u64 {
         .gpus
         .iter()
         .filter(|g| g.scope == GpuScope::Task && g.count > 0)
-        .map(|g| {
-            let has = node.devices.iter().filter(|d| big_enough(d, r) && is_of(d, g)).count();
-            has as u64 / u64::from(g.count)
-        })
+        .map(|g| units(node, r, policy, g) / u64::from(g.count))
         .min()
         .unwrap_or(u64::MAX);
     by_cpus.min(by_memory).min(by_node).min(by_gpus)

@@ -9,6 +9,7 @@ mod configure;
 mod cycle;
 mod error;
 mod feasible;
+mod gpus;
 pub mod limits;
 mod nodes;
 mod site;
