@@ -24,6 +24,7 @@ pub fn reference_page() -> String {
         account: vec![AccountSection::default()],
         qos: vec![QosSection::default()],
         licence: vec![LicenceSection::default()],
+        gpu: vec![crate::GpuSection::default()],
         node: vec![NodeSection::default()],
         ..Config::default()
     };

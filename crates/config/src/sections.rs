@@ -1,6 +1,7 @@
 //! The sections of the file.
 
 use crate::amount::{Duration, Limit, Practice, Size};
+use crate::gpu::GpuSection;
 use crate::key::section;
 use crate::preemption::{PreemptionSection, QuotaWords};
 use muster_model::{
@@ -32,6 +33,8 @@ pub struct Config {
     pub qos: Vec<QosSection>,
     /// `[[licence]]`
     pub licence: Vec<LicenceSection>,
+    /// `[[gpu]]`
+    pub gpu: Vec<GpuSection>,
     /// `[[node]]`
     pub node: Vec<NodeSection>,
 }
@@ -119,6 +122,10 @@ section! {
         requeue: bool = true, "true or false";
         /// A job that cannot be launched, or loses its node, starts again at most so often.
         max_restarts: u32 = 10, "number";
+        /// A request for a part of a GPU may get a whole one where no part is free.
+        gpu_whole_for_parts: bool = false, "true or false";
+        /// A request that says only how much GPU memory it needs may get a part of a GPU.
+        gpu_memory_is_part: bool = false, "true or false";
         /// A job waits at most so long for few switches (Slurm's `max_switch_wait`).
         max_switch_wait: Duration = Duration(300), "duration";
     }
@@ -268,6 +275,7 @@ impl Config {
         AccountSection::SECTION,
         QosSection::SECTION,
         LicenceSection::SECTION,
+        GpuSection::SECTION,
         NodeSection::SECTION,
     ];
 }
@@ -291,6 +299,8 @@ impl From<&PolicySection> for Policy {
             kill_invalid_dependency,
             requeue,
             max_restarts,
+            gpu_whole_for_parts,
+            gpu_memory_is_part,
             max_switch_wait,
         } = section;
         Self {
@@ -312,6 +322,11 @@ impl From<&PolicySection> for Policy {
             kill_invalid_dependency: *kill_invalid_dependency,
             requeue: *requeue,
             max_restarts: *max_restarts,
+            devices: muster_model::DevicePolicy {
+                whole_for_parts: *gpu_whole_for_parts,
+                memory_is_part: *gpu_memory_is_part,
+                ..muster_model::DevicePolicy::default()
+            },
             max_switch_wait: (*max_switch_wait).into(),
             ..Self::default()
         }

@@ -6,8 +6,8 @@ use crate::orders::{engine_of, orders_of};
 use crate::turn::{Attempt, Turn};
 use muster_engine::Inventory;
 use muster_model::{
-    ApplyError, Availability, EndCause, EngineName, EventKind, ExitReport, ExitStatus, JobState,
-    Node, NodeId, Seconds, Timestamp, Usage,
+    ApplyError, Availability, DeviceMode, EndCause, EngineName, EventKind, ExitReport, ExitStatus,
+    JobState, MigMode, Node, NodeId, Seconds, Timestamp, Usage,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -202,5 +202,26 @@ impl NodeOverlay {
             node.switches.clone_from(&self.switches);
         }
         node.gres.extend(self.gres.iter().map(|(name, count)| (name.clone(), *count)));
+        for (which, mode) in &self.devices {
+            for device in &mut node.devices {
+                if which.as_ref().is_none_or(|set| set.contains(device.index)) {
+                    device.mode = device_mode(&device.mode, mode, node.practice);
+                }
+            }
+        }
+    }
+}
+
+/// The mode that the configuration gives a device: instances are made only on practice nodes; on
+/// others there are those that the driver has.
+fn device_mode(found: &DeviceMode, wanted: &DeviceMode, practice: bool) -> DeviceMode {
+    match (found, wanted) {
+        (DeviceMode::Mig(there), DeviceMode::Mig(_)) => DeviceMode::Mig(there.clone()),
+        (_, DeviceMode::Mig(_)) => {
+            DeviceMode::Mig(MigMode { carve: practice, instances: Vec::new() })
+        }
+        // A card that is cut is not given out in another way.
+        (DeviceMode::Mig(there), _) if !practice => DeviceMode::Mig(there.clone()),
+        (_, other) => other.clone(),
     }
 }

@@ -61,6 +61,20 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
             overlay.gres.extend(section.gres.iter().map(|(k, v)| (k.clone(), *v)));
         }
     }
+    for section in &config.gpu {
+        let mut names = BTreeSet::new();
+        for list in &section.nodes {
+            if list.eq_ignore_ascii_case(ALL) {
+                names.extend(nodes.iter().cloned());
+            } else {
+                names.extend(expand(list, "[[gpu]]", &mut problems));
+            }
+        }
+        for name in names {
+            let overlay: &mut NodeOverlay = site.nodes.entry(name).or_default();
+            overlay.devices.push((section.which(), section.device_mode()));
+        }
+    }
     if problems.is_empty() { Ok(site) } else { Err(ConfigError { problems }) }
 }
 

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use muster_api::step::{SOCKET_NAME, SOCKET_VARIABLE, fold_hosts};
 use muster_engine::Launch;
+use muster_model::links;
+use muster_model::placement::DeviceGrant;
+use muster_model::sharing::{DeviceMode, Isolation};
 use muster_model::{
     GpuScope, Job, JobKind, JobSpec, MemoryRequest, Node, NodeShare as Share, OpenMode as Asked,
     SignalTarget,
@@ -17,8 +20,8 @@ use nix::unistd::{Gid, Uid, User};
 use crate::environment::repeat_form;
 use crate::filename::{NameFacts, expand};
 use crate::spec::{
-    ArrayFacts, GpuShare, GpuVendor, JobFacts, JobKey, LaunchSpec, Limits, NodeShare, OpenMode,
-    Program, ResourceLimit, StdioSpec, TaskLayout, TerminalSize, UserSpec, Warning,
+    ArrayFacts, GpuPart, GpuShare, GpuVendor, JobFacts, JobKey, LaunchSpec, Limits, NodeShare,
+    OpenMode, Program, ResourceLimit, StdioSpec, TaskLayout, TerminalSize, UserSpec, Warning,
 };
 
 /// What is the same for every launch of one daemon.
@@ -101,8 +104,8 @@ fn program(launch: &Launch) -> Program {
 }
 
 fn node_share(share: &Share, node: &Node) -> NodeShare {
-    let gpu = |index: u32| {
-        let device = node.devices.get(index as usize);
+    let gpu = |grant: &DeviceGrant| {
+        let device = node.devices.get(grant.index as usize);
         let files = device.map(|d| d.files.as_slice()).unwrap_or_default();
         let minor = files.iter().find_map(|f| nvidia_minor(f));
         let vendor = match (minor, files.is_empty()) {
@@ -110,15 +113,50 @@ fn node_share(share: &Share, node: &Node) -> NodeShare {
             (None, false) => GpuVendor::Amd,
             (None, true) => GpuVendor::Invented,
         };
-        GpuShare { index, vendor, minor }
+        let mps = device.is_some_and(
+            |d| matches!(d.mode, DeviceMode::Shared(s) if s.isolation == Isolation::Mps),
+        );
+        let part = (grant.mig.is_none() && !grant.is_whole()).then_some(GpuPart {
+            milli: grant.share.0,
+            memory_mib: grant.memory.0,
+            mps,
+        });
+        GpuShare { index: grant.index, vendor, minor, instance: instance(node, grant), part }
     };
     NodeShare {
         name: node.name.clone(),
         cpus: share.cpus.len(),
         cpu_ids: if node.practice { Vec::new() } else { share.cpus.iter().collect() },
         memory_mib: share.memory.0,
-        gpus: share.devices.iter().map(|d| gpu(d.index)).collect(),
+        gpus: in_rank_order(node, &share.devices).iter().map(gpu).collect(),
     }
+}
+
+/// The driver's id of an instance; one made up where the instance is.
+fn instance(node: &Node, grant: &DeviceGrant) -> Option<String> {
+    let slot = grant.mig?;
+    let device = node.devices.get(grant.index as usize)?;
+    let made_up = || format!("MIG-{}-{}-{}", device.uuid, slot.start, slot.size);
+    Some(device.instance_uuid(slot).map_or_else(made_up, str::to_owned))
+}
+
+/// The devices in the order in which tasks get them: by index, unless a ring in another order has
+/// a faster slowest link; then in the order of the best ring, so that neighbouring ranks are near.
+fn in_rank_order(node: &Node, devices: &[DeviceGrant]) -> Vec<DeviceGrant> {
+    let mut grants = devices.to_vec();
+    let indices: Vec<u32> = devices.iter().map(|d| d.index).collect();
+    let whole = devices.iter().all(DeviceGrant::is_whole);
+    if !whole || indices.len() < 3 {
+        return grants;
+    }
+    let next = indices.iter().cycle().skip(1);
+    let as_numbered = indices.iter().zip(next).map(|(a, b)| links::speed(node, *a, *b)).min();
+    let (order, slowest) = links::ring(node, &indices);
+    if Some(slowest) > as_numbered {
+        let place = |grant: &DeviceGrant| order.iter().position(|i| *i == grant.index);
+        grants.sort_by_key(place);
+    }
+    grants
 }
 
 fn nvidia_minor(file: &str) -> Option<u32> {

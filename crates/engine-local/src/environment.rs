@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use muster_api::step::{SOCKET_VARIABLE, fold_hosts};
 
-use crate::spec::{ArrayFacts, GpuVendor, LaunchSpec, NodeShare, Program};
+use crate::spec::{ArrayFacts, GpuPart, GpuShare, GpuVendor, LaunchSpec, NodeShare, Program};
 
 mod step;
 
@@ -184,7 +184,8 @@ fn node_variables(node: &NodeShare, gpus_fenced: bool) -> Variables {
     set.put("SLURM_TOPOLOGY_ADDR_PATTERN", "node");
     set.put("SLURM_CPUS_ON_NODE", node.cpus);
     if !node.gpus.is_empty() {
-        let indices: Vec<u32> = node.gpus.iter().map(|g| g.index).collect();
+        let mut indices: Vec<u32> = node.gpus.iter().map(|g| g.index).collect();
+        indices.sort_unstable();
         set.put("SLURM_GPUS_ON_NODE", indices.len());
         set.put("SLURM_JOB_GPUS", join(&indices));
     }
@@ -197,18 +198,48 @@ fn node_variables(node: &NodeShare, gpus_fenced: bool) -> Variables {
 ///
 /// Without GPUs they are set too, to nothing: a program must not take what is not the job's.
 fn visible_gpus(node: &NodeShare, seen: &[usize], gpus_fenced: bool) -> Variables {
-    let numbers: Vec<u32> = seen
+    let mut own: Vec<u32> = node.gpus.iter().map(|g| g.index).collect();
+    own.sort_unstable();
+    own.dedup();
+    let number = |index: u32| {
+        // Behind a fence the job's own devices are counted from 0, in the order of their numbers.
+        let fenced = own.iter().position(|i| *i == index).unwrap_or_default() as u32;
+        if gpus_fenced { fenced } else { index }
+    };
+    let seen: Vec<&GpuShare> = seen.iter().filter_map(|at| node.gpus.get(*at)).collect();
+    let names: Vec<String> = seen
         .iter()
-        .filter_map(|at| Some(if gpus_fenced { *at as u32 } else { node.gpus.get(*at)?.index }))
+        .map(|g| g.instance.clone().unwrap_or_else(|| number(g.index).to_string()))
         .collect();
-    let value = join(&numbers);
+    let value = names.join(",");
     let amd = node.gpus.first().is_some_and(|g| g.vendor == GpuVendor::Amd);
     let names: &[&str] = if amd {
         &["ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"]
     } else {
         &["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"]
     };
-    names.iter().map(|name| ((*name).to_owned(), value.clone())).collect()
+    let mut variables: Variables =
+        names.iter().map(|name| ((*name).to_owned(), value.clone())).collect();
+    variables.extend(part_variables(&seen));
+    variables
+}
+
+/// What tells a process how much of its shared GPUs is its own. Under MPS the driver holds it to
+/// that (CUDA_MPS_*: NVIDIA's MPS manual); elsewhere it is for the program to keep.
+fn part_variables(seen: &[&GpuShare]) -> Variables {
+    let mut set = Setter::default();
+    let parts: Vec<GpuPart> = seen.iter().filter_map(|g| g.part).collect();
+    let Some(least) = parts.iter().map(|p| p.milli).min() else { return set.variables };
+    set.put("MUSTER_GPU_SHARE", format!("{}.{:03}", least / 1000, least % 1000));
+    let memory: Vec<String> = parts.iter().map(|p| p.memory_mib.to_string()).collect();
+    set.put("MUSTER_GPU_MEMORY_MIB", memory.join(","));
+    if parts.iter().all(|p| p.mps) {
+        set.put("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", (least / 10).max(1));
+        // Devices are counted as the process sees them.
+        let limits = parts.iter().enumerate().map(|(at, p)| format!("{at}={}M", p.memory_mib));
+        set.put("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limits.collect::<Vec<_>>().join(","));
+    }
+    set.variables
 }
 
 /// `2,2,2,1` as `2(x3),1`: only neighbours are joined.
@@ -255,7 +286,7 @@ impl Setter {
 #[cfg(test)]
 mod tests {
     use super::{RunFacts, batch_environment, repeat_form};
-    use crate::spec::{GpuShare, LaunchSpec, NodeShare, Program, TaskLayout};
+    use crate::spec::{GpuPart, GpuShare, LaunchSpec, NodeShare, Program, TaskLayout};
 
     #[test]
     fn counts_repeat_only_between_neighbours() {
@@ -337,5 +368,45 @@ mod tests {
         spec.nodes[0].gpus.clear();
         let run = RunFacts { start_ms: 0, socket: "/s", gpus_fenced: false };
         assert_eq!(batch_environment(&spec, run)["CUDA_VISIBLE_DEVICES"], "");
+    }
+
+    fn seen_with(gpus: Vec<GpuShare>, gpus_fenced: bool) -> super::Variables {
+        let mut spec = job();
+        spec.nodes[0].gpus = gpus;
+        batch_environment(&spec, RunFacts { start_ms: 0, socket: "/s", gpus_fenced })
+    }
+
+    #[test]
+    fn a_part_under_mps_is_bounded_by_the_driver() {
+        let part = |mps| Some(GpuPart { milli: 250, memory_mib: 20_480, mps });
+        let gpu = |mps| GpuShare { index: 3, part: part(mps), ..GpuShare::default() };
+        let seen = seen_with(vec![gpu(true)], false);
+        for (name, value) in [
+            ("CUDA_VISIBLE_DEVICES", "3"),
+            ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25"),
+            ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=20480M"),
+            ("MUSTER_GPU_SHARE", "0.250"),
+        ] {
+            assert_eq!(seen.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        let seen = seen_with(vec![gpu(false)], false);
+        assert!(!seen.contains_key("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"));
+        assert_eq!(seen["MUSTER_GPU_MEMORY_MIB"], "20480");
+    }
+
+    #[test]
+    fn instances_are_shown_by_their_names_and_ranks_keep_their_order() {
+        let gpu = |index, instance: Option<&str>| GpuShare {
+            index,
+            instance: instance.map(str::to_owned),
+            ..GpuShare::default()
+        };
+        let seen = seen_with(vec![gpu(1, Some("MIG-a")), gpu(1, Some("MIG-b"))], true);
+        assert_eq!(seen["CUDA_VISIBLE_DEVICES"], "MIG-a,MIG-b");
+        // A ring 2, 7, 5 of three devices that are counted 0, 1, 2 behind the fence.
+        let ring = || vec![gpu(2, None), gpu(7, None), gpu(5, None)];
+        assert_eq!(seen_with(ring(), true)["CUDA_VISIBLE_DEVICES"], "0,2,1");
+        assert_eq!(seen_with(ring(), false)["CUDA_VISIBLE_DEVICES"], "2,7,5");
+        assert_eq!(seen_with(ring(), false)["SLURM_JOB_GPUS"], "2,5,7");
     }
 }

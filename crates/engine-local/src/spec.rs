@@ -176,6 +176,21 @@ pub struct GpuShare {
     pub vendor: GpuVendor,
     /// Its device files' number (`/dev/nvidiaN`), for device access.
     pub minor: Option<u32>,
+    /// The MIG instance that it is, by the driver's id.
+    pub instance: Option<String>,
+    /// The part of it that the job has; `None` is all of it.
+    pub part: Option<GpuPart>,
+}
+
+/// A part of a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuPart {
+    /// Thousandths.
+    pub milli: u32,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// NVIDIA's Multi-Process Service bounds it.
+    pub mps: bool,
 }
 
 /// Who made a GPU.

@@ -1,6 +1,6 @@
 //! The configuration as the writer takes it.
 
-use muster_model::{Account, Licence, Partition, Policy, Qos};
+use muster_model::{Account, CpuSet, DeviceMode, Licence, Partition, Policy, Qos};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that a configuration says about nodes, partitions, people and policy.
@@ -31,4 +31,6 @@ pub struct NodeOverlay {
     pub switches: Vec<String>,
     /// Other countable resources.
     pub gres: BTreeMap<String, u64>,
+    /// How devices may be given out, `None` for all of the node; the last that names one counts.
+    pub devices: Vec<(Option<CpuSet>, DeviceMode)>,
 }
