@@ -136,6 +136,8 @@ fn start_holds(state: &State, base: &State, start: &Start) -> bool {
     let Some(job) = unchanged(state, base, start.job) else { return false };
     job.is_pending()
         && job.hold.is_none()
+        // What was reserved meanwhile, the plan did not know.
+        && state.reservations == base.reservations
         && start.attempt == job.attempt + 1
         && nodes_hold(state, base, start)
         && rules_hold(state, base, &start.placement.partition)

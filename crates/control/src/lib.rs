@@ -20,6 +20,7 @@ mod observe;
 pub mod orders;
 mod payload;
 mod preempt;
+pub mod reservations;
 mod round;
 mod settings;
 mod standard;

@@ -1,5 +1,6 @@
 //! What falls due by the clock alone: begin times, delays, deadlines, and forgetting ended jobs.
 
+use crate::reservations::Tender;
 use crate::turn::Turn;
 use muster_model::{ApplyError, EventKind, Job, JobId, Seconds, State, StopCause, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ pub(crate) struct Timers {
     of: BTreeMap<JobId, Timestamp>,
     by_time: BTreeSet<(Timestamp, JobId)>,
     forget_again: Timestamp,
+    reservations: Tender,
 }
 
 impl Timers {
@@ -56,10 +58,7 @@ impl Timers {
             .ended
             .get_min()
             .map(|(ended, _)| ended.plus(state.policy.min_job_age).max(self.forget_again));
-        match (job, forget) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [job, forget, self.reservations.next(state)].into_iter().flatten().min()
     }
 
     /// Does what is due. True where planning has reason to look.
@@ -76,7 +75,8 @@ impl Timers {
         }
         self.refresh(&turn.state, &due, turn.at);
         self.forget(turn)?;
-        Ok(!due.is_empty())
+        let reserved = self.reservations.run(turn)?;
+        Ok(reserved || !due.is_empty())
     }
 
     /// Ended jobs leave the live list once they are old enough.

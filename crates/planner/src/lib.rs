@@ -44,6 +44,7 @@ mod world;
 pub use explain::{Explanation, StartWindow};
 pub use order::priority;
 pub use outlook::Outlook;
+pub use reservations::Slot;
 pub use round::Budget;
 pub use suggest::{Change, Suggestion};
 

@@ -299,6 +299,10 @@ impl World {
         self.names.get(name).copied()
     }
 
+    pub(crate) fn set_bookings(&mut self, bookings: Bookings) {
+        self.bookings = bookings;
+    }
+
     pub(crate) fn bookings(&self) -> &Bookings {
         &self.bookings
     }

@@ -1,5 +1,6 @@
 //! Why a command was refused.
 
+use crate::reservations::ReservationError;
 use muster_model::{JobId, JobState, PartitionState};
 
 /// A refusal: what was wrong, and what would be right.
@@ -137,6 +138,9 @@ pub enum CommandError {
         /// What is wrong, with numbers.
         why: String,
     },
+    /// An order for a reservation that cannot be followed.
+    #[error(transparent)]
+    Reservation(#[from] ReservationError),
     /// There are as many jobs as the policy allows.
     #[error(
         "{unfinished} jobs are unfinished and {wanted} more would be above the bound of {limit}"
@@ -226,6 +230,7 @@ impl CommandError {
             Self::UnknownDependency { .. } => "E_DEPENDENCY_UNKNOWN",
             Self::DependencyCircle { .. } => "E_DEPENDENCY_CYCLE",
             Self::BadValue { .. } => "E_VALUE_BAD",
+            Self::Reservation(error) => error.code(),
             Self::TooManyJobs { .. } => "E_TOO_MANY_JOBS",
             Self::Busy { .. } => "E_BUSY",
             Self::GivenUp => "E_GIVEN_UP",
@@ -239,6 +244,7 @@ impl CommandError {
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::UnknownJob { .. } => ErrorClass::NotFound,
+            Self::Reservation(error) => error.class(),
             Self::NotYours { .. } | Self::AdminOnly { .. } | Self::AccountRefused { .. } => {
                 ErrorClass::Forbidden
             }
@@ -270,6 +276,7 @@ impl CommandError {
             Self::UnknownName { nearest, .. } => {
                 nearest.as_ref().map(|name| format!("did you mean {name:?}?"))
             }
+            Self::Reservation(error) => error.hint(),
             Self::HeldByAdmin { .. } => Some("ask an admin to release it".into()),
             Self::HetComponent { leader, .. } => Some(format!("name the whole job: {leader}")),
             Self::AccountRefused { others, .. } if !others.is_empty() => {

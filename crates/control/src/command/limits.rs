@@ -161,6 +161,6 @@ fn bounded(field: &'static str, len: usize, max: usize) -> Result<(), CommandErr
     Ok(())
 }
 
-pub(super) const fn bad(field: &'static str, why: String) -> CommandError {
+pub(crate) const fn bad(field: &'static str, why: String) -> CommandError {
     CommandError::BadValue { field, why }
 }

@@ -17,11 +17,13 @@ mod submit;
 mod target;
 
 pub use change::JobChange;
+pub(crate) use error::nearest;
 pub use error::{CommandError, ErrorClass};
 pub use site::{NodeOverlay, Site};
 pub use submit::check_submission;
 pub use target::JobRef;
 
+use crate::reservations::{self, ReservationOrder};
 use muster_model::{
     EventKind, Job, JobId, JobSpec, PartitionState, Payload, SignalScope, State, Timestamp,
 };
@@ -113,6 +115,15 @@ pub enum Command {
         /// What it takes and starts.
         state: PartitionState,
     },
+    /// Set nodes or licences aside. Admins only.
+    CreateReservation(Box<ReservationOrder>),
+    /// Change a reservation. Admins only.
+    UpdateReservation(Box<ReservationOrder>),
+    /// End a reservation: admins, or its users where it says so.
+    DeleteReservation {
+        /// Its name.
+        name: String,
+    },
     /// The configuration as a whole: what differs from the state becomes events. Admins only.
     Configure(Box<Site>),
 }
@@ -144,6 +155,11 @@ pub enum Reply {
         done: Vec<JobId>,
         /// Refused: the job as users see it, and why.
         refused: Vec<(String, CommandError)>,
+    },
+    /// A reservation was made, changed or ended.
+    Reservation {
+        /// Its name.
+        name: String,
     },
     /// Done; this many events.
     Changed {
@@ -198,6 +214,9 @@ pub fn meaning(
         Command::SetPartition { name, state: to } => {
             nodes::set_partition(state, principal, &name, to)
         }
+        Command::CreateReservation(order) => reservations::create(state, at, principal, &order),
+        Command::UpdateReservation(order) => reservations::update(state, at, principal, &order),
+        Command::DeleteReservation { name } => reservations::delete(state, principal, &name),
         Command::Configure(site) => configure::configure(state, principal, &site),
     }
 }

@@ -295,8 +295,15 @@ fn check_names(state: &State, spec: &JobSpec) -> Result<(), CommandError> {
             return Err(bad("licenses", format!("{count} of {name}; there are {total}")));
         }
     }
-    if let Some(name) = &request.reservation {
-        return Err(unknown("reservation", name, []));
+    for name in request.reservations() {
+        let Some(known) = state.reservations.get(name) else {
+            let names = state.reservations.keys().map(String::as_str);
+            return Err(unknown("reservation", name, names));
+        };
+        if !state.may_use(known, &spec.owner, &spec.account) {
+            let why = format!("{} ({}) may not use {name}", spec.owner.user, spec.account);
+            return Err(bad("reservation", why));
+        }
     }
     let devices = || state.nodes.values().flat_map(|n| &n.devices);
     for model in request.gpus.iter().filter(|g| g.count > 0).filter_map(|g| g.model.as_ref()) {

@@ -10,8 +10,10 @@
 
 mod licences;
 mod reason;
+mod slot;
 
 pub(crate) use reason::{blocked, reserved};
+pub use slot::Slot;
 
 use crate::ask::Ask;
 use crate::free::{DeviceMask, NodeView, Span, bit};
