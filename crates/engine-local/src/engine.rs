@@ -259,7 +259,7 @@ impl Shared {
                 return self.record_without_running(key, report).map(drop);
             }
         };
-        let message = link::launch_message(spec).map_err(unreachable)?;
+        let message = link::launch_message(&spec).map_err(unreachable)?;
         self.journal().launched(key).map_err(unreachable)?;
         self.attempts().insert(key, Attempt::accepted(message.clone()));
         failpoint("engine.before_launch");

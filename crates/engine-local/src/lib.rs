@@ -29,6 +29,7 @@ mod filename;
 mod machine;
 mod nodes;
 mod poke;
+mod pool;
 mod runtime;
 mod shepherd;
 pub mod spec;

@@ -1,6 +1,7 @@
 //! The shepherd: a small process that forks one supervisor per job, and does nothing else.
 //!
-//! The daemon has threads and a large memory, so it must not fork; the shepherd has neither. It
+//! The daemon has threads and a large memory, so it must not fork; the shepherd has neither. A
+//! supervisor whose job is over may get the next launch instead (`pool.rs`). The shepherd
 //! serves one daemon connection at a time and reads a connection to its end before it accepts the
 //! next, so that a new daemon's launches come after all of its predecessor's. It remembers what it
 //! launched: a repeated order is not a second launch even after the first job is long gone.
@@ -27,7 +28,8 @@ use crate::cgroup::{Cgroups, Enforcement};
 use crate::directory::{SHEPHERD_LOCK, SHEPHERD_SOCKET, StateDirectory};
 use crate::failpoint::failpoint;
 use crate::poke::Poker;
-use crate::spec::{JobKey, LaunchSpec, Poke};
+use crate::pool::Pool;
+use crate::spec::{JobKey, Poke};
 use crate::supervisor;
 
 /// The longest launch order: a script of 4 MiB and its environment.
@@ -37,7 +39,7 @@ pub(crate) const ORDER_BYTES_MAX: usize = 32 << 20;
 const REMEMBERED_MAX: usize = 100_000;
 
 /// Changes when daemon and shepherd of different releases would not understand each other.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// What the shepherd says to a daemon that connects.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,8 +54,14 @@ pub(crate) struct Hello {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ShepherdOrder {
-    /// Start a job unless this attempt was started before.
-    Launch(Box<LaunchSpec>),
+    /// Start a job unless this attempt was started before. Its `LaunchSpec` is the next message,
+    /// which the shepherd hands on unread.
+    Launch {
+        /// Which.
+        key: JobKey,
+        /// Whose.
+        uid: u32,
+    },
     /// End once this connection is read to its end; supervisors go on.
     Retire,
 }
@@ -110,6 +118,7 @@ struct Shepherd {
     children: BTreeMap<i32, JobKey>,
     launched: BTreeSet<JobKey>,
     order: VecDeque<JobKey>,
+    pool: Pool,
     // Held as long as this process lives; supervisors close it.
     lock: Flock<fs::File>,
 }
@@ -152,6 +161,7 @@ impl Shepherd {
             children: BTreeMap::new(),
             launched: BTreeSet::new(),
             order: VecDeque::new(),
+            pool: Pool::new(),
             lock,
         })
     }
@@ -188,6 +198,7 @@ impl Shepherd {
         let mut inbox = Vec::new();
         let mut chunk = vec![0_u8; 64 << 10];
         let mut retire = false;
+        let mut announced = None;
         loop {
             if !self.wait_readable(stream.as_raw_fd())? {
                 continue;
@@ -198,8 +209,12 @@ impl Shepherd {
             }
             inbox.extend_from_slice(&chunk[..n]);
             while let Some(body) = take_message(&mut inbox)? {
+                if let Some((key, uid)) = announced.take() {
+                    self.launch(key, uid, &body, stream);
+                    continue;
+                }
                 match serde_json::from_slice::<ShepherdOrder>(&body) {
-                    Ok(ShepherdOrder::Launch(spec)) => self.launch(*spec, stream),
+                    Ok(ShepherdOrder::Launch { key, uid }) => announced = Some((key, uid)),
                     Ok(ShepherdOrder::Retire) => retire = true,
                     Err(error) => log!("shepherd: order not understood: {error}"),
                 }
@@ -226,20 +241,27 @@ impl Shepherd {
         Ok(ready)
     }
 
-    fn launch(&mut self, spec: LaunchSpec, stream: &UnixStream) {
-        let key = spec.key();
+    fn launch(&mut self, key: JobKey, uid: u32, launch: &[u8], stream: &UnixStream) {
         if !self.remember(key) {
             return;
         }
         failpoint("shepherd.before_fork");
+        if let Some(pid) = self.pool.hand_over(uid, launch) {
+            self.children.insert(pid, key);
+            return;
+        }
+        let offer = self.pool.offer();
         // SAFETY: this process has one thread, so the child may do anything.
         match unsafe { fork() } {
             Ok(ForkResult::Parent { child }) => {
                 self.children.insert(child.as_raw(), key);
+                if let Some(offer) = offer {
+                    self.pool.take(offer, child.as_raw(), uid);
+                }
             }
             Ok(ForkResult::Child) => {
                 self.close_in_child(stream);
-                supervisor::run(&self.shared, spec);
+                supervisor::run(&self.shared, launch, self.pool.sit_down(offer));
             }
             Err(errno) => {
                 log!("shepherd: cannot fork for job {key}: {errno}");
@@ -288,6 +310,7 @@ impl Shepherd {
                 WaitStatus::StillAlive => return,
                 _ => continue,
             };
+            self.pool.leave(pid.as_raw());
             if let (Some(key), false) = (self.children.remove(&pid.as_raw()), clean) {
                 self.shared.poker.send(&Poke::Lost { key });
             }

@@ -13,11 +13,13 @@ use muster_api::step::{EndCause, ExitStatus};
 use muster_model::StopCause;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
 
 use crate::cgroup::{Group, GroupLimits};
 use crate::environment::{RunFacts, batch_environment};
 use crate::failpoint::failpoint;
-use crate::machine::{boot_clock_ms, now_ms};
+use crate::machine::{boot_clock_ms, now_ms, this_process};
+use crate::pool::Seat;
 use crate::shepherd::Shared;
 use crate::spec::{HOLD_CONNECT_S, JobKey, LaunchSpec, Poke, ProcessId, Program, StdioSpec};
 
@@ -26,6 +28,7 @@ mod claim;
 mod ending;
 mod layout;
 mod notes;
+mod quick;
 mod reap;
 mod serve;
 mod steps;
@@ -40,27 +43,66 @@ use steps::Steps;
 use terminal::Terminal;
 use wait::{Source, wait};
 
+/// A job that ends within this time is not told of before: what it costs the daemon to hear of its
+/// start would be a good part of what the job costs.
+const TELL_AFTER_MS: u64 = 10;
+
 /// How long after a start processes are moved into their cpuset.
 const BIND_AFTER_MS: u64 = 100;
 
 /// Runs a supervisor in the forked child of the shepherd; never returns.
-pub(crate) fn run(shared: &Shared, spec: LaunchSpec) -> ! {
-    let key = spec.key();
-    let code = match Supervisor::start(shared, spec) {
-        Ok(Some(mut supervisor)) => {
-            supervisor.watch();
-            supervisor.finish();
-            0
+pub(crate) fn run(shared: &Shared, launch: &[u8], seat: Option<Seat>) -> ! {
+    let code = match own_session_and_signals() {
+        Ok(signals) => {
+            let own = Own { process: this_process(), signals };
+            serve(shared, &own, launch, seat)
         }
-        // Another launch of the same attempt was first.
-        Ok(None) => 0,
         Err(error) => {
-            log!("supervisor of job {key}: {error}");
+            log!("supervisor: {error}");
             1
         }
     };
     // SAFETY: ends this process without running the shepherd's exit handling.
     unsafe { libc::_exit(code) }
+}
+
+/// Looks after one job, and after others as long as they come and the last left nothing behind.
+fn serve(shared: &Shared, own: &Own, launch: &[u8], mut seat: Option<Seat>) -> i32 {
+    let mut next = None;
+    loop {
+        let spec: LaunchSpec = match serde_json::from_slice(next.as_deref().unwrap_or(launch)) {
+            Ok(spec) => spec,
+            Err(error) => {
+                log!("supervisor: launch not understood: {error}");
+                return 1;
+            }
+        };
+        let key = spec.key();
+        match Supervisor::start(shared, own, spec) {
+            Ok(Some(mut supervisor)) => {
+                supervisor.watch();
+                if !supervisor.finish() {
+                    return 0;
+                }
+            }
+            // Another launch of the same attempt was first.
+            Ok(None) => return 0,
+            Err(error) => {
+                log!("supervisor of job {key}: {error}");
+                return 1;
+            }
+        }
+        next = seat.as_mut().and_then(Seat::next);
+        if next.is_none() {
+            return 0;
+        }
+    }
+}
+
+/// What a supervisor process is, whichever job it looks after.
+pub(crate) struct Own {
+    process: ProcessId,
+    signals: SignalFd,
 }
 
 /// One job under supervision.
@@ -72,13 +114,15 @@ pub(crate) struct Supervisor<'a> {
     directory: PathBuf,
     socket_path: String,
     listener: Option<OwnedFd>,
-    signals: SignalFd,
+    signals: &'a SignalFd,
     group: Group,
     gpus_fenced: bool,
     start_ms: u64,
     body: Body,
     ending: Option<Ending>,
     timer: timer::Timer,
+    /// When the daemon is told that the job runs, on the boot clock.
+    tell_at: Option<u64>,
     /// When processes started lately are bound to their CPUs for good, on the boot clock.
     bind_at: Option<u64>,
     signalled: u32,
@@ -117,11 +161,10 @@ struct Ending {
 
 impl<'a> Supervisor<'a> {
     /// Claims the job and starts its script; `None` when it was claimed before.
-    fn start(shared: &'a Shared, spec: LaunchSpec) -> std::io::Result<Option<Self>> {
-        let signals = own_session_and_signals()?;
+    fn start(shared: &'a Shared, own: &'a Own, spec: LaunchSpec) -> std::io::Result<Option<Self>> {
         let key = spec.key();
         failpoint("supervisor.before_claim");
-        let Some(claimed) = claim::claim(shared, &spec)? else { return Ok(None) };
+        let Some(listener) = claim::claim(shared, own.process, &spec)? else { return Ok(None) };
         failpoint("supervisor.after_claim");
         let directory = shared.state.job(key);
         let socket_path =
@@ -134,17 +177,18 @@ impl<'a> Supervisor<'a> {
         let mut supervisor = Self {
             shared,
             key,
-            process: claimed.process,
+            process: own.process,
             directory,
             socket_path,
-            listener: Some(claimed.listener),
-            signals,
+            listener: Some(listener),
+            signals: &own.signals,
             group,
             gpus_fenced,
             start_ms,
             body: Body::Held { until: Some(clock_ms + HOLD_CONNECT_S * 1_000) },
             ending: None,
             timer: timer::Timer::new(clock_ms, &spec.limits),
+            tell_at: None,
             bind_at: None,
             signalled: 0,
             usage: reap::Totals::default(),
@@ -172,8 +216,12 @@ impl<'a> Supervisor<'a> {
         };
         match started {
             None => self.report_started(),
-            Some(Ok(started)) => {
-                self.body = Body::Launching { pid: started.pid.as_raw(), verdict: started.verdict };
+            Some(Ok((pid, Some(verdict)))) => {
+                self.body = Body::Launching { pid: pid.as_raw(), verdict };
+            }
+            Some(Ok((pid, None))) => {
+                self.body = Body::Running { pid: pid.as_raw() };
+                self.report_started_soon();
             }
             Some(Err(error)) => {
                 let message = format!("cannot start a process: {error}");
@@ -182,14 +230,15 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn start_script(&mut self) -> std::io::Result<child::Started> {
+    /// Starts the script; gives its process and, where it is only on its way, its verdict.
+    fn start_script(&mut self) -> std::io::Result<(Pid, Option<OwnedFd>)> {
         let environment = batch_environment(&self.spec, self.run_facts());
         let script = self.directory.join(crate::directory::SCRIPT_FILE);
         let login = self.spec.login_environment.then(|| login_command(&self.spec, &script));
         let program = match (&login, &self.spec.program) {
             (Some(argv), _) | (None, Program::Command { argv }) => Executable::Command { argv },
-            (None, Program::Script { arguments, .. }) => {
-                Executable::Script { path: &script, arguments }
+            (None, Program::Script { text, arguments }) => {
+                Executable::Script { path: &script, text, arguments }
             }
             (None, Program::Hold | Program::Stay) => {
                 return Err(std::io::ErrorKind::InvalidInput.into());
@@ -214,7 +263,7 @@ impl<'a> Supervisor<'a> {
                 open_mode: self.spec.stdio.open_mode,
             },
         };
-        let started = child::start(&ChildSpec {
+        let spec = ChildSpec {
             program,
             environment: child::render_environment(&environment),
             cwd: &self.spec.cwd,
@@ -226,7 +275,11 @@ impl<'a> Supervisor<'a> {
             owns_terminal: slave.is_some(),
             transcript,
             cpus: self.spec.nodes.first().map_or(&[], |n| n.cpu_ids.as_slice()),
-        })?;
+        };
+        let started = match quick::start(&spec, self.spec.limits.memory_mib) {
+            Some(pid) => (pid, None),
+            None => child::start(&spec).map(|started| (started.pid, Some(started.verdict)))?,
+        };
         self.terminal = terminal;
         self.bind_soon();
         Ok(started)
@@ -248,9 +301,23 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn report_started(&self) {
+    /// Tells the daemon that the job runs, unless it ends in a moment: its end says so too.
+    fn report_started_soon(&mut self) {
+        self.tell_at = Some(boot_clock_ms() + TELL_AFTER_MS);
+    }
+
+    fn report_started(&mut self) {
+        self.tell_at = None;
         let (supervisor, start_ms) = (self.process, self.start_ms);
         self.shared.poker.send(&Poke::Started { key: self.key, supervisor, start_ms });
+    }
+
+    /// Tells the daemon something of a job that runs.
+    fn tell(&mut self, poke: &Poke) {
+        if self.tell_at.is_some() {
+            self.report_started();
+        }
+        self.shared.poker.send(poke);
     }
 
     /// Waits and acts until the job is over, apart from what is left to kill.
@@ -304,7 +371,7 @@ impl<'a> Supervisor<'a> {
             Body::Launching { pid, verdict } => match child::read_verdict(verdict) {
                 None => {
                     self.body = Body::Running { pid };
-                    self.report_started();
+                    self.report_started_soon();
                     if self.ending.is_some() {
                         // Asked to end before its program ran: that was not heard.
                         self.group.signal(Signal::SIGTERM);

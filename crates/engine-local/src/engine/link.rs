@@ -77,13 +77,17 @@ impl ShepherdLink {
 }
 
 /// A launch order as bytes.
-pub(super) fn launch_message(spec: LaunchSpec) -> io::Result<Arc<Vec<u8>>> {
-    let body = serde_json::to_vec(&ShepherdOrder::Launch(Box::new(spec)))?;
+pub(super) fn launch_message(spec: &LaunchSpec) -> io::Result<Arc<Vec<u8>>> {
+    let order = serde_json::to_vec(&ShepherdOrder::Launch { key: spec.key(), uid: spec.user.uid })?;
+    let body = serde_json::to_vec(spec)?;
     if body.len() > crate::shepherd::ORDER_BYTES_MAX {
         return Err(io::Error::other(format!("a launch order of {} bytes", body.len())));
     }
-    let mut message = (body.len() as u32).to_le_bytes().to_vec();
-    message.extend_from_slice(&body);
+    let mut message = Vec::with_capacity(8 + order.len() + body.len());
+    for part in [order, body] {
+        message.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        message.extend_from_slice(&part);
+    }
     Ok(Arc::new(message))
 }
 

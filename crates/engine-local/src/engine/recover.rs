@@ -10,7 +10,7 @@ use muster_model::{EndCause, ExitReport, JobId, Timestamp};
 
 use super::{Attempt, Phase, Shared, never_ran};
 use crate::cgroup::Cgroups;
-use crate::directory::{NEW_PREFIX, StateDirectory, write_exit_record};
+use crate::directory::{EXIT_FILE, NEW_PREFIX, StateDirectory, write_exit_record};
 use crate::machine::is_running;
 use crate::spec::{ExitRecord, JobKey, LaunchRecord};
 
@@ -144,9 +144,10 @@ impl Shared {
             .map(|(key, a)| (*key, a.supervisor))
             .collect();
         for (key, supervisor) in running {
-            if supervisor.is_none_or(|process| !is_running(process))
-                && let Err(error) = self.take_in(key)
-            {
+            // One that lives may look after another job by now.
+            let over = supervisor.is_none_or(|process| !is_running(process))
+                || self.state.job(key).join(EXIT_FILE).exists();
+            if over && let Err(error) = self.take_in(key) {
                 tracing::warn!(job = key.job, %error, "cannot read a job's directory");
             }
         }

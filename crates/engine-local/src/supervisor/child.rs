@@ -43,8 +43,8 @@ pub(crate) struct ChildSpec<'a> {
 
 /// What to run.
 pub(crate) enum Executable<'a> {
-    /// The script at this path, with its arguments.
-    Script { path: &'a Path, arguments: &'a [String] },
+    /// The script at this path, with this text and its arguments.
+    Script { path: &'a Path, text: &'a str, arguments: &'a [String] },
     /// A program found through `PATH`, with its arguments.
     Command { argv: &'a [String] },
 }
@@ -153,7 +153,7 @@ fn fork_into(group: &Group) -> io::Result<(ForkResult, bool)> {
 }
 
 /// `CLONE_INTO_CGROUP` of `<linux/sched.h>`.
-const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+pub(super) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// Turns this process into the program; returns only when that failed.
 fn become_program(spec: &ChildSpec<'_>, born_here: bool) -> StartFailure {
@@ -168,6 +168,21 @@ fn become_program(spec: &ChildSpec<'_>, born_here: bool) -> StartFailure {
 }
 
 fn prepare(spec: &ChildSpec<'_>, born_here: bool) -> Result<(), StartFailure> {
+    prepare_process(spec, born_here)?;
+    enter_directory(spec.cwd)?;
+    connect_streams(&spec.streams, spec.cwd)?;
+    if let Some(transcript) = &spec.transcript {
+        hand_over(transcript, spec.cwd)?;
+    }
+    if spec.owns_terminal {
+        // SAFETY: descriptor 0 is open; the request takes no pointer.
+        unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) };
+    }
+    Ok(())
+}
+
+/// Everything before the first look at the user's files: who and where the process is.
+pub(super) fn prepare_process(spec: &ChildSpec<'_>, born_here: bool) -> Result<(), StartFailure> {
     // The group is entered first: from here on nothing escapes it.
     spec.group.enter(born_here).map_err(|e| StartFailure {
         code: 1,
@@ -180,15 +195,6 @@ fn prepare(spec: &ChildSpec<'_>, born_here: bool) -> Result<(), StartFailure> {
     set_affinity(spec.cpus);
     become_user(spec.user)?;
     nix::sys::stat::umask(Mode::from_bits_truncate(spec.umask));
-    enter_directory(spec.cwd)?;
-    connect_streams(&spec.streams, spec.cwd)?;
-    if let Some(transcript) = &spec.transcript {
-        hand_over(transcript, spec.cwd)?;
-    }
-    if spec.owns_terminal {
-        // SAFETY: descriptor 0 is open; the request takes no pointer.
-        unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) };
-    }
     Ok(())
 }
 
@@ -299,12 +305,18 @@ fn connect_streams(streams: &Streams<'_>, cwd: &str) -> Result<(), StartFailure>
     }
 }
 
-fn output_flags(open_mode: OpenMode) -> OFlag {
-    let emptied = match open_mode {
+/// How a file for output is opened.
+pub(super) fn output_flags(mode: OpenMode) -> OFlag {
+    let emptied = match mode {
         OpenMode::Truncate => OFlag::O_TRUNC,
         OpenMode::Append => OFlag::empty(),
     };
-    emptied | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_APPEND
+    emptied
+        | OFlag::O_WRONLY
+        | OFlag::O_CREAT
+        | OFlag::O_APPEND
+        | OFlag::O_CLOEXEC
+        | OFlag::O_NOCTTY
 }
 
 /// Opens the transcript as the user and gives it to the supervisor.
@@ -364,12 +376,12 @@ fn put(fd: &OwnedFd, target: RawFd) -> Result<(), StartFailure> {
 /// Runs the program; returns only when that failed.
 fn execute(program: &Executable<'_>, environment: &[CString]) -> StartFailure {
     match program {
-        Executable::Script { path, arguments } => execute_script(path, arguments, environment),
+        Executable::Script { path, arguments, .. } => execute_script(path, arguments, environment),
         Executable::Command { argv } => execute_command(argv, environment),
     }
 }
 
-fn c_string(bytes: &[u8]) -> CString {
+pub(super) fn c_string(bytes: &[u8]) -> CString {
     // Cut at a zero byte, which no argument from outside can carry past the submission.
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     CString::new(&bytes[..end]).unwrap_or_default()

@@ -13,18 +13,16 @@ use nix::sys::socket::{
 };
 
 use crate::directory::{LAUNCH_FILE, NEW_PREFIX, SCRIPT_FILE};
-use crate::machine::{now_ms, this_process};
+use crate::machine::now_ms;
 use crate::shepherd::Shared;
 use crate::spec::{LaunchRecord, LaunchSpec, ProcessId, Program};
 
-/// What a claim brings.
-pub(super) struct Claimed {
-    pub(super) listener: OwnedFd,
-    pub(super) process: ProcessId,
-}
-
-/// Claims the attempt; `None` when it was claimed before.
-pub(super) fn claim(shared: &Shared, spec: &LaunchSpec) -> io::Result<Option<Claimed>> {
+/// Claims the attempt for this process and listens for its steps; `None` when it was claimed before.
+pub(super) fn claim(
+    shared: &Shared,
+    process: ProcessId,
+    spec: &LaunchSpec,
+) -> io::Result<Option<OwnedFd>> {
     let key = spec.key();
     let jobs = shared.state.jobs();
     let new = jobs.join(format!("{NEW_PREFIX}{key}.{}", std::process::id()));
@@ -37,13 +35,13 @@ pub(super) fn claim(shared: &Shared, spec: &LaunchSpec) -> io::Result<Option<Cla
         }
         made => made?,
     }
-    let made = fill(shared, spec, &new);
-    let renamed = made.and_then(|claimed| {
+    let made = fill(shared, process, spec, &new);
+    let renamed = made.and_then(|listener| {
         fs::rename(&new, jobs.join(key.to_string()))?;
-        Ok(claimed)
+        Ok(listener)
     });
     match renamed {
-        Ok(claimed) => Ok(Some(claimed)),
+        Ok(listener) => Ok(Some(listener)),
         Err(error) => {
             fs::remove_dir_all(&new).ok();
             match error.raw_os_error() {
@@ -54,13 +52,13 @@ pub(super) fn claim(shared: &Shared, spec: &LaunchSpec) -> io::Result<Option<Cla
     }
 }
 
-fn fill(shared: &Shared, spec: &LaunchSpec, new: &Path) -> io::Result<Claimed> {
+fn fill(shared: &Shared, process: ProcessId, spec: &LaunchSpec, new: &Path) -> io::Result<OwnedFd> {
     // Everything in it has a short name from here.
     std::env::set_current_dir(new)?;
     let record = LaunchRecord {
         job: spec.job,
         attempt: spec.attempt,
-        supervisor: this_process(),
+        supervisor: process,
         boot_id: shared.boot_id.clone(),
         launched_ms: now_ms(),
         uid: spec.user.uid,
@@ -82,7 +80,7 @@ fn fill(shared: &Shared, spec: &LaunchSpec, new: &Path) -> io::Result<Claimed> {
     if root && spec.user.uid != 0 {
         chown(SOCKET_NAME, Some(spec.user.uid), Some(spec.user.gid))?;
     }
-    Ok(Claimed { listener, process: record.supervisor })
+    Ok(listener)
 }
 
 fn listen_for_steps() -> io::Result<OwnedFd> {

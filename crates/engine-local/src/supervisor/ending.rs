@@ -38,12 +38,15 @@ impl Supervisor<'_> {
             Some(ending) => Some(ending.kill_at),
             None => [self.timer.next(), held].into_iter().flatten().min(),
         };
-        [own, self.steps.next_deadline(), self.bind_at].into_iter().flatten().min()
+        [own, self.steps.next_deadline(), self.bind_at, self.tell_at].into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub(super) fn look_at_clock(&mut self) {
         let now = boot_clock_ms();
+        if self.tell_at.is_some_and(|at| at <= now) {
+            self.report_started();
+        }
         if let Some(ending) = &mut self.ending {
             if ending.kill_at <= now {
                 // Again each second until the script is gone: a kill can miss what just forked.
@@ -132,7 +135,7 @@ impl Supervisor<'_> {
             if let Err(error) = self.group.freeze() {
                 log!("supervisor of job {}: cannot suspend: {error}", self.key);
             }
-            self.shared.poker.send(&Poke::Suspended { key: self.key, suspended: true });
+            self.tell(&Poke::Suspended { key: self.key, suspended: true });
         }
     }
 
@@ -142,12 +145,13 @@ impl Supervisor<'_> {
             if let Err(error) = self.group.thaw() {
                 log!("supervisor of job {}: cannot resume: {error}", self.key);
             }
-            self.shared.poker.send(&Poke::Suspended { key: self.key, suspended: false });
+            self.tell(&Poke::Suspended { key: self.key, suspended: false });
         }
     }
 
-    /// Kills what is left, writes the record, pokes the daemon.
-    pub(super) fn finish(&mut self) {
+    /// Kills what is left, writes the record, pokes the daemon. Returns whether this process is as
+    /// it was before the job and may look after another.
+    pub(super) fn finish(&mut self) -> bool {
         let counted_kib = self.group.memory_peak_kib();
         let oom_kills = self.group.oom_kills();
         let left = self.kill_the_rest();
@@ -163,13 +167,18 @@ impl Supervisor<'_> {
         failpoint("supervisor.before_exit_record");
         let written = write_exit_record(&self.directory, &record);
         failpoint("supervisor.after_exit_record");
-        self.shared
-            .poker
-            .send(&Poke::Exited { key: self.key, record: Some(Box::new(record.clone())) });
+        let poke = Poke::Exited { key: self.key, record: Some(Box::new(record.clone())) };
+        let heard = self.shared.poker.send(&poke);
         if let Err(error) = written {
             log!("supervisor of job {}: cannot write the exit record: {error}", self.key);
             self.insist(&record);
+            return false;
         }
+        heard
+            && left == 0
+            && self.client_next == 0
+            && self.terminal.is_none()
+            && !reap::has_children()
     }
 
     /// Keeps trying to write the record until it stands or the daemon removed the directory.
@@ -203,7 +212,7 @@ impl Supervisor<'_> {
                 give_up = now + UNKILLABLE_MS;
             }
             self.group.kill();
-            let signals = std::os::fd::AsRawFd::as_raw_fd(&self.signals);
+            let signals = std::os::fd::AsRawFd::as_raw_fd(self.signals);
             wait(&[(Source::Signals, signals, false)], Some(now + pause_ms));
             pause_ms = (pause_ms * 2).min(250);
             self.reap();
@@ -211,7 +220,7 @@ impl Supervisor<'_> {
         }
         // Those that died just now are still to be counted.
         while reap::has_children() && boot_clock_ms() < give_up {
-            let signals = std::os::fd::AsRawFd::as_raw_fd(&self.signals);
+            let signals = std::os::fd::AsRawFd::as_raw_fd(self.signals);
             wait(&[(Source::Signals, signals, false)], Some(boot_clock_ms() + 100));
             self.reap();
         }

@@ -65,7 +65,7 @@ impl Supervisor<'_> {
 
     fn wait_for_note(&self, child: Pid) {
         let give_up = boot_clock_ms() + WRITE_MS;
-        let signals = std::os::fd::AsRawFd::as_raw_fd(&self.signals);
+        let signals = std::os::fd::AsRawFd::as_raw_fd(self.signals);
         loop {
             while let Ok(Some(_)) = self.signals.read_signal() {}
             match waitpid(child, Some(WaitPidFlag::WNOHANG)) {

@@ -146,7 +146,7 @@ impl Supervisor<'_> {
             self.send(id, &event);
         }
         for poke in self.steps.take_records() {
-            self.shared.poker.send(&Poke::Step { key: self.key, step: poke });
+            self.tell(&Poke::Step { key: self.key, step: poke });
         }
     }
 
@@ -279,7 +279,7 @@ impl Supervisor<'_> {
                 if *number > self.signalled {
                     self.signalled = *number;
                     self.signal(*signal, *scope);
-                    self.shared.poker.send(&Poke::Signalled { key: self.key, number: *number });
+                    self.tell(&Poke::Signalled { key: self.key, number: *number });
                 }
             }
             Order::Suspend => self.suspend(),
