@@ -84,7 +84,7 @@ pub use preempt::{
 };
 pub use priority::{Factors, FairShareMode, Priorities, PriorityPolicy, UsageReset, Weights};
 pub use qos::{Qos, QosFlags, QosLimits};
-pub use reason::Reason;
+pub use reason::{Reason, RuleKind, RuleTally};
 pub use request::{
     Exclusive, GpuCount, GpuScope, LicenceRequest, MemoryRequest, NodeCount, Request, SwitchWish,
 };

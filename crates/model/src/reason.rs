@@ -386,6 +386,17 @@ impl Reason {
         }
     }
 
+    /// A sample of a rule of this kind.
+    fn of_rules(kind: RuleKind) -> Self {
+        Self::Rules {
+            kind,
+            rule: "gpu=h100:NoSchedule".to_owned(),
+            wanted: 1,
+            tally: vec![RuleTally { rule: kind.word().to_owned(), left: 0 }],
+            held_by: Vec::new(),
+        }
+    }
+
     /// One of each kind, for tests that walk all of them.
     pub fn samples() -> Vec<Self> {
         let partition = || "main".to_owned();
@@ -442,6 +453,11 @@ impl Reason {
                 place: "r2".to_owned(),
                 free: 9,
             },
+            Self::of_rules(RuleKind::Taints),
+            Self::of_rules(RuleKind::NodeAffinity),
+            Self::of_rules(RuleKind::JobAffinity),
+            Self::of_rules(RuleKind::AntiAffinity),
+            Self::of_rules(RuleKind::Spread),
             Self::Deadline { at: Timestamp::from_secs(60) },
             Self::HetPeer { peer: JobId(8) },
             Self::Requeued { until: Timestamp::from_secs(60) },

@@ -39,6 +39,7 @@ pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
     for start in &starts {
         layout::check(state, plan.now, start, &mut found);
     }
+    affinity::check(state, &starts, &mut found);
     usage::check_starts(state, &starts, &mut found);
     promise::check(state, plan, &starts, &mut found);
     reservation::check(state, plan, &starts, &mut found);

@@ -68,6 +68,7 @@ fn could_run(state: &State, plan: &Plan, job: &Job, partition: &Partition) -> bo
     if throttled
         || job.het.is_some()
         || request.switches.is_some()
+        || crate::affinity::looks_at_jobs(job)
         || job.eligible.is_none_or(|at| at > plan.now)
         || eligible::not_eligible(state, plan.now, job).is_some()
         || !may_use(state, plan, job, partition)

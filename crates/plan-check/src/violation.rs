@@ -63,6 +63,16 @@ pub enum Rule {
     Scratch,
     /// More leaf switches than the job waits for.
     Switches,
+    /// Jobs that are spread too unevenly.
+    Spread,
+    /// A job beside one that it, or the other, has to be away from.
+    AntiAffinity,
+    /// A node that is not near the jobs that the job requires.
+    JobAffinity,
+    /// A node whose labels are not such as the job requires.
+    NodeAffinity,
+    /// A node with a taint that the job does not tolerate.
+    Taint,
     /// The nodes are farther apart than the job or the site allows, or do not part into segments.
     Topology,
     /// Tasks are not laid out as asked.
@@ -131,6 +141,11 @@ impl Rule {
             Self::Contiguous => "CONTIGUOUS",
             Self::Scratch => "SCRATCH",
             Self::Switches => "SWITCHES",
+            Self::Spread => "SPREAD",
+            Self::AntiAffinity => "ANTI_AFFINITY",
+            Self::JobAffinity => "JOB_AFFINITY",
+            Self::NodeAffinity => "NODE_AFFINITY",
+            Self::Taint => "TAINT",
             Self::Topology => "TOPOLOGY",
             Self::Tasks => "TASKS",
             Self::Cpus => "CPUS",
@@ -155,7 +170,7 @@ impl Rule {
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 47] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -179,6 +194,11 @@ impl Rule {
         Self::Scratch,
         Self::Switches,
         Self::Topology,
+        Self::Taint,
+        Self::NodeAffinity,
+        Self::JobAffinity,
+        Self::AntiAffinity,
+        Self::Spread,
         Self::Tasks,
         Self::Cpus,
         Self::Memory,

@@ -5,7 +5,9 @@
 
 use crate::fit::{New, Room, When, lies_on, room};
 use crate::layout::{neighbours, satisfied};
-use crate::{Rule, Violation, decided, eligible, order, promise, reservation, starts, topology};
+use crate::{
+    Rule, Violation, affinity, decided, eligible, order, promise, reservation, starts, topology,
+};
 use muster_model::{
     BackfillMode, Job, JobId, Node, NodeId, Partition, Plan, Promise, State, Timestamp,
 };
@@ -19,6 +21,11 @@ const NODES_FOR_ALL_SETS: usize = 9;
 pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
     let starts = starts(plan);
     let new = promise::new_starts(state, plan, &starts);
+    let beside = affinity::Beside::of(state, &new);
+    let promised_rules = plan
+        .promises
+        .iter()
+        .any(|p| state.jobs.get(&p.job).is_some_and(|job| affinity::looks_at_jobs(job)));
     let decided = decided(plan);
     let keys: Vec<_> = plan
         .promises
@@ -56,6 +63,11 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
             if state.policy.backfill == BackfillMode::None && !before.is_empty() {
                 continue;
             }
+            // Who keeps apart from a promised job is not told from the promise's nodes.
+            let keeps_apart = affinity::looks_at_jobs(job) && !plan.promises.is_empty();
+            if promised_rules || keeps_apart {
+                continue;
+            }
             if !licences_left(state, &before, job, &new, harmless) {
                 continue;
             }
@@ -71,6 +83,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
                 |rooms| {
                     let nodes: Vec<&Node> = rooms.iter().map(|r| r.node).collect();
                     topology::few_switches(state, job, plan.now, &nodes)
+                        && beside.allows(state, &partition.name, job, &nodes)
                         && lies_on(job, partition, rooms) == Some(true)
                 },
             );
@@ -146,7 +159,7 @@ pub(crate) fn some_set<'a>(
     let rooms: Vec<Room<'a>> = state
         .partition_nodes(partition)
         .filter(|n| n.is_usable() && !request.exclude.contains(&n.name))
-        .filter(|n| n.scratch >= request.scratch)
+        .filter(|n| n.scratch >= request.scratch && affinity::suits(job, n))
         .filter_map(|n| room_of(n.id))
         .collect();
     let allowed = |set: &[&Room<'a>]| {

@@ -6,10 +6,11 @@
 use crate::alternatives::{Alternative, alternatives};
 use crate::devices;
 use crate::free::{Avail, DeviceMask, NodeView, bit, bits};
+use muster_model::affinity::{BARRING, untolerated};
 use muster_model::mig::split_type;
 use muster_model::{
-    DevicePolicy, DeviceWish, Exclusive, GpuScope, MemoryRequest, NodeCount, Partition, Request,
-    TimeLimit, Timestamp,
+    Affinity, DevicePolicy, DeviceWish, Exclusive, GpuScope, JobSpec, MemoryRequest, NodeCount,
+    Partition, Request, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -62,6 +63,13 @@ pub(crate) struct Ask {
     pub(crate) lane: String,
     /// As if the distance between its nodes did not matter: to see whether it is what it waits for.
     pub(crate) anywhere: bool,
+    /// Who asks, as other jobs see it.
+    pub(crate) who: Option<Arc<JobSpec>>,
+    /// As if no taint kept it away, and as if no job kept away from another: as `anywhere`.
+    pub(crate) tolerates_all: bool,
+    pub(crate) beside_all: bool,
+    /// As if there were no other job: as `anywhere`.
+    pub(crate) alone: bool,
     /// For a part of the job: one task, and one GPU of a total.
     pub(crate) part_floor: Floor,
     /// For the whole job on one node.
@@ -142,6 +150,10 @@ impl Ask {
             heedless: false,
             lane: partition.name.clone(),
             anywhere: false,
+            who: None,
+            tolerates_all: false,
+            beside_all: false,
+            alone: false,
             part_floor: Floor::default(),
             whole_floor: Floor::default(),
             level: OnceLock::new(),
@@ -235,7 +247,30 @@ impl Ask {
 
     /// True where the request says nothing of what its nodes are to each other or to other jobs.
     pub(crate) fn is_loose(&self) -> bool {
-        self.anywhere || self.request.topology == muster_model::TopologyRequest::default()
+        (self.anywhere || self.request.topology == muster_model::TopologyRequest::default())
+            && self.affinity().is_none_or(|a| !a.looks_at_jobs())
+    }
+
+    /// What it asks of labels, taints and other jobs.
+    pub(crate) fn affinity(&self) -> Option<&Affinity> {
+        self.request.affinity.as_deref()
+    }
+
+    /// True where another job that starts may let this one start: it wants to be near some, or
+    /// spread evenly.
+    pub(crate) fn is_restless(&self) -> bool {
+        self.affinity()
+            .is_some_and(|a| !a.near.required.is_empty() || a.spread.iter().any(|rule| !rule.soft))
+    }
+
+    /// True where the node's labels and taints let the job be there.
+    fn suits(&self, node: &muster_model::Node) -> bool {
+        if self.affinity().is_none() && node.taints.is_empty() {
+            return true;
+        }
+        let tolerations = self.affinity().map_or(&[][..], |a| &a.tolerations);
+        self.affinity().is_none_or(|a| a.admits(node))
+            && (self.tolerates_all || untolerated(node, tolerations, &BARRING).next().is_none())
     }
 
     /// The same as if the distance between its nodes did not matter.
@@ -431,6 +466,7 @@ impl Ask {
             && self.request.sockets_per_node.is_none_or(|n| n <= view.sockets)
             && view.node.scratch >= self.request.scratch
             && !self.request.exclude.contains(&view.node.name)
+            && self.suits(&view.node)
     }
 
     /// Devices with enough memory for the job.

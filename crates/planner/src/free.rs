@@ -214,6 +214,13 @@ impl Reserved {
 }
 
 impl NodeView {
+    /// How many of its taints make it come last.
+    pub(crate) fn shy_taints(&self) -> u32 {
+        let shy =
+            |t: &&muster_model::Taint| t.effect == muster_model::TaintEffect::PreferNoSchedule;
+        self.node.taints.iter().filter(shy).count() as u32
+    }
+
     pub(crate) fn new(node: &Arc<Node>) -> Self {
         let mut view = Self {
             node: Arc::clone(node),

@@ -1,5 +1,6 @@
 //! Which nodes a job takes, all of them or none, and how its tasks and GPUs lie on them.
 
+use crate::affinity::order_by_wishes;
 use crate::ask::{Ask, Tasks};
 use crate::free::Span;
 use crate::select::{Candidate, Target, contiguous_run, select};
@@ -54,7 +55,13 @@ fn place_from(
 ) -> Option<Picks> {
     let bounds = ask.node_bounds()?;
     let forced = world.forced_nodes(ask)?;
-    let joint = Joint::of(world, ask)?;
+    let joint = Joint::of(world, ask, span)?;
+    let wished = order_by_wishes(world, ask, span, order);
+    let mut whole = 0;
+    let (order, skip) = match &wished {
+        Some(wished) => (wished.as_slice(), &mut whole),
+        None => (order, skip),
+    };
     // What one choice of features rules out another may take: then nothing is remembered.
     let mut unremembered = 0;
     let several = ask.alternatives.len() > 1;
@@ -143,7 +150,7 @@ impl Search<'_> {
             Some(_) => return false,
         } as usize;
         // Of several nodes the nearest are taken, so all have to be known.
-        (count == 1 || self.joint.is_void())
+        ((count == 1 && self.joint.fence.even.is_empty()) || self.joint.is_void())
             && found.len() == count
             && crate::select::reach(found, targets)
     }
@@ -168,11 +175,18 @@ pub(crate) fn place_with_cursor(
     if !one_is_first || least > 1 || ask.request.node_list.len() > 1 || ask.alternatives.len() > 1 {
         return place_from(world, ask, span, order, &mut cursor.part, work);
     }
+    let joint = Joint::of(world, ask, span)?;
+    let wished = order_by_wishes(world, ask, span, order);
+    let mut whole = Cursor::default();
+    let (order, cursor) = match &wished {
+        Some(wished) => (wished.as_slice(), &mut whole),
+        None => (order, cursor),
+    };
     let members = world.members(&ask.partition.name)?;
     while let Some(node) = order.get(cursor.alone).copied() {
         if members.contains(node) {
             work.fits += 1;
-            if let Some(pick) = alone(world, ask, span, node) {
+            if let Some(pick) = alone(world, ask, span, &joint, node) {
                 return Some(vec![pick]);
             }
         }
@@ -188,7 +202,7 @@ pub(crate) fn place_with_cursor(
 /// The nodes that could take a part of the job, whatever they are to each other.
 pub(crate) fn free_nodes(world: &World, ask: &Ask, span: Span) -> Vec<usize> {
     let loose = ask.anywhere();
-    let Some(joint) = Joint::of(world, &loose) else { return Vec::new() };
+    let Some(joint) = Joint::of(world, &loose, span) else { return Vec::new() };
     let members = world.members(&ask.partition.name).map_or(&[][..], |m| m.list());
     let (bounds, forced) = ((1, u32::MAX), &[][..]);
     let could = |node: &usize| {
@@ -202,8 +216,9 @@ pub(crate) fn free_nodes(world: &World, ask: &Ask, span: Span) -> Vec<usize> {
 }
 
 /// The whole job on one node.
-fn alone(world: &World, ask: &Ask, span: Span, node: usize) -> Option<Pick> {
-    if !world.could_give(node, ask.whole_floor, span) {
+fn alone(world: &World, ask: &Ask, span: Span, joint: &Joint<'_>, node: usize) -> Option<Pick> {
+    let bound = !joint.is_void();
+    if !world.could_give(node, ask.whole_floor, span) || (bound && !joint.allows(&[node])) {
         return None;
     }
     let view = world.view_for(node, ask, span)?;
@@ -217,8 +232,7 @@ fn alone(world: &World, ask: &Ask, span: Span, node: usize) -> Option<Pick> {
     };
     let share: Vec<u32> = ask.job_gpus.iter().map(|g| g.1).collect();
     let features = &view.node.features;
-    let may = Joint::of(world, ask).is_some_and(|joint| joint.admits(node))
-        && ask.may_use(view)
+    let may = ask.may_use(view)
         && (named.is_empty() || named.contains(&view.node.name))
         && alternative.admits(features)
         && alternative.counts.iter().all(|(part, n)| *n <= 1 && part.holds_on(features))

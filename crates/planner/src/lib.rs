@@ -13,6 +13,7 @@
 //! assert!(plan.decisions.is_empty() && plan.complete);
 //! ```
 
+mod affinity;
 mod alternatives;
 mod ask;
 mod cache;

@@ -17,6 +17,8 @@ pub(crate) struct PartKey {
     deadline: Option<Timestamp>,
     /// Set where it matters who asks: beside jobs that share only with their own user.
     uid: Option<u32>,
+    /// What other jobs see of it, set where some job looks: name, user, account and labels.
+    seen: Option<(String, String, String, muster_model::Labels)>,
     /// Set where a partition admits only some accounts.
     account: Option<String>,
     /// Its wish for few switches still stands.
@@ -234,6 +236,10 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
         time_min: spec.time_min,
         deadline: spec.deadline,
         uid: uid_matters.then_some(spec.owner.uid),
+        seen: uid_matters.then(|| {
+            let (name, user) = (spec.name.clone(), spec.owner.user.clone());
+            (name, user, spec.account.clone(), spec.labels.clone())
+        }),
         account: picky.then(|| spec.account.clone()),
         inside: ways(state, job).into_iter().flatten().collect(),
         wishes_switches: switch_wish(state, job).is_some_and(|(_, until)| until > now),
@@ -241,11 +247,12 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
 }
 
 /// True where who asks can decide: some unfinished job shares its nodes only with its own user,
-/// or its GPU, perhaps where one user at a time is served.
+/// or its GPU, perhaps where one user at a time is served, or looks at the jobs beside it.
 pub(crate) fn makes_uid_matter(job: &Job) -> bool {
     let request = &job.spec.request;
     let in_part = request.gpu_share.is_some() || request.gpu_memory.is_some();
-    !job.state.is_over() && (request.exclusive == Exclusive::User || in_part)
+    let looks = request.affinity.as_ref().is_some_and(|a| a.looks_at_jobs());
+    !job.state.is_over() && (request.exclusive == Exclusive::User || in_part || looks)
 }
 
 /// The limit a job has in a partition; `None` where it asks for more than the partition gives.
@@ -283,6 +290,7 @@ pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
             let policy = &state.policy.devices;
             let mut ask =
                 Ask::new(&request, partition, uid, limit, time_min, spec.deadline, policy);
+            ask.who = Some(Arc::clone(&job.spec));
             ask.lane = lane(&partition.name, inside.as_deref());
             ask.inside.clone_from(inside);
             ask.switches = switch_wish(state, job).filter(|wish| wish.1 > now).map(|wish| wish.0);

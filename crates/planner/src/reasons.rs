@@ -291,6 +291,9 @@ impl<'a> Reasoner<'a> {
         if let Some(reason) = self.distance(world, ask, span) {
             return reason;
         }
+        if let Some(reason) = self.rules(world, ask, span) {
+            return reason;
+        }
         for (name, wanted) in &ask.licences {
             let free = world.pool(name).map_or(0, |pool| pool.free(span));
             if free < *wanted {
@@ -312,13 +315,20 @@ impl<'a> Reasoner<'a> {
         shortage::in_use(world, ask, self.now, total, count, start)
     }
 
+    /// The rule on labels, taints or other jobs without which alone the job would start now.
+    fn rules(&self, world: &World, ask: &Ask, span: Span) -> Option<Reason> {
+        let fits = |loose: &Ask| self.picks(world, loose, span).is_some();
+        let kind = crate::affinity::without_each(ask, fits)?;
+        Some(crate::affinity::ruled_out(world, ask, span, kind))
+    }
+
     /// The distance between free nodes, where the job would start if it did not matter.
     fn distance(&self, world: &World, ask: &Ask, span: Span) -> Option<Reason> {
         let loose = ask.anywhere();
         let count = self.picks(world, &loose, span)?.len() as u32;
         let wanted = ask.request.nodes.as_ref().map_or(count, muster_model::NodeCount::least);
         let free = crate::gang::free_nodes(world, ask, span);
-        crate::topology::shortage(world, ask, &free, wanted)
+        crate::topology::shortage(world, ask, span, &free, wanted)
     }
 
     /// True where the job would fit now if nobody else waited.
@@ -436,6 +446,8 @@ fn asks_without_wish(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
     let mut asks = asks(state, job, now);
     for ask in &mut asks {
         ask.switches = None;
+        // Other jobs come and go.
+        ask.alone = true;
     }
     asks
 }

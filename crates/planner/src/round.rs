@@ -303,6 +303,7 @@ impl Round<'_> {
             return Answer::Settled;
         }
         walk.known[at].fails = true;
+        walk.unsure |= asks.iter().flatten().any(Ask::is_restless);
         if !walk.known[at].hopeless {
             self.promise(walk, at, &asks, &group);
         }

@@ -1,10 +1,11 @@
 //! What a job lacks, in numbers: now, and on an empty cluster.
 
+use crate::affinity;
 use crate::ask::{Ask, Tasks};
 use crate::free::{NodeView, Span, bits, effective_end};
 use crate::gang::Picks;
 use crate::world::World;
-use muster_model::{Exclusive, JobId, Mib, Reason, Timestamp};
+use muster_model::{Exclusive, JobId, Mib, Reason, RuleKind, Timestamp};
 use std::collections::BTreeSet;
 
 /// At most so many jobs or nodes are named in a reason.
@@ -283,6 +284,21 @@ fn lacking(bare: &World, ask: &Ask, wanted: u32, found: u32) -> String {
     if let Some(name) = absent.first() {
         return format!("there is no node {name}");
     }
+    if let Some(kind) = [RuleKind::Taints, RuleKind::NodeAffinity]
+        .into_iter()
+        .find(|kind| nodes_for(bare, &affinity::without(ask, *kind)).count() as u32 >= wanted)
+        .filter(|_| found < wanted)
+    {
+        let rule = affinity::text(bare, ask, kind);
+        let would = nodes_for(bare, &affinity::without(ask, kind)).count();
+        let what = match kind {
+            RuleKind::Taints if found == 0 => "every node has taints that it does not tolerate",
+            RuleKind::Taints => "too many nodes have taints that it does not tolerate",
+            _ if found == 0 => "no node has the labels that it requires",
+            _ => "too few nodes have the labels that it requires",
+        };
+        return format!("{what}, {rule}; without that {would} nodes would do");
+    }
     if found == 0 {
         return match &ask.request.constraint {
             Some(constraint) => format!("no node satisfies the constraint {constraint}"),
@@ -342,9 +358,10 @@ fn lacking(bare: &World, ask: &Ask, wanted: u32, found: u32) -> String {
         return format!("needs {wanted} nodes; there are {found}");
     }
     let open = Timestamp::from_secs(0);
-    let free = crate::gang::free_nodes(bare, ask, Span::of(open, open, ask.limit));
+    let span = Span::of(open, open, ask.limit);
+    let free = crate::gang::free_nodes(bare, ask, span);
     if let Some(Reason::Topology { rule, nearest, .. }) =
-        crate::topology::shortage(bare, ask, &free, wanted)
+        crate::topology::shortage(bare, ask, span, &free, wanted)
     {
         let segment = ask.request.topology.segment_for(wanted).unwrap_or(1);
         if !wanted.is_multiple_of(segment) {

@@ -133,8 +133,8 @@ impl Round<'_> {
             nodes.sort_unstable_by_key(|node| self.rank[*node]);
         } else {
             let cursor = match at {
-                Some(at) => walk.cursors.entry(at).or_default(),
-                None => &mut anew,
+                Some(at) if !ask.is_restless() => walk.cursors.entry(at).or_default(),
+                _ => &mut anew,
             };
             return place_with_cursor(world, ask, span, &self.order, cursor, &mut self.work);
         }

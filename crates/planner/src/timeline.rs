@@ -11,12 +11,15 @@ use crate::holes::{Hole, last_start};
 use crate::levels::Level;
 use crate::profile::{FOREVER, Least, NEVER, Tick, instant, tick};
 use crate::world::World;
-use muster_model::{Exclusive, Timestamp, Work};
+use muster_model::{Affinity, Exclusive, Timestamp, Work};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 /// So many nodes more than needed are shown to the exact rules first.
 const SPARE: usize = 32;
+
+/// So many ends of jobs are looked at for what other jobs leave to a job.
+const ENDS_MAX: usize = 256;
 /// So many instants are tried in vain where there are reservations.
 const BESIDE_RESERVATIONS_MAX: u32 = 64;
 
@@ -111,8 +114,15 @@ impl<'a> Sweep<'a> {
             shares && ask.is_uniform() && world.map().span() == muster_model::Span::Anywhere;
         let (open, later) = (BinaryHeap::new(), BinaryHeap::new());
         let count = ask.node_bounds().map_or(1, |b| b.0) as usize;
-        let wakes: BTreeSet<Tick> =
+        let mut wakes: BTreeSet<Tick> =
             world.bookings().edges(world.now()).filter(|_| ask.heeds()).map(tick).collect();
+        let social = world.social();
+        let heeds_jobs = ask.affinity().is_some_and(Affinity::looks_at_jobs);
+        let plain = plain && !social.has_apart();
+        if heeds_jobs || social.has_apart() {
+            let ends = social.ends_after(world.now(), world.now(), ENDS_MAX);
+            wakes.extend(ends.into_iter().map(tick));
+        }
         let booked = ask.heeds() && !world.bookings().is_empty();
         let failed = 0;
         Self { world, ask, level, length, count, plain, booked, failed, open, later, wakes }

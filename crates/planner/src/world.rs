@@ -1,5 +1,6 @@
 //! All nodes and licences with what is on them, kept up as jobs come and go.
 
+use crate::affinity::Social;
 use crate::ask::{Ask, Floor};
 use crate::devices;
 use crate::free::{Holding, NodeView, OVERDUE_MS, Pool, Reserved, Span};
@@ -48,6 +49,7 @@ pub(crate) struct World {
     /// The instant that counts as the present.
     now: Timestamp,
     map: Map,
+    social: Social,
 }
 
 /// Which nodes of a bare world may be used.
@@ -143,6 +145,11 @@ impl World {
     pub(crate) fn set_map(&mut self, state: &State) {
         let nodes: Vec<&muster_model::Node> = self.views.iter().map(|v| v.node.as_ref()).collect();
         self.map = Map::new(&state.topology, &nodes);
+    }
+
+    /// Who is where, as other jobs see it.
+    pub(crate) fn social(&self) -> &Social {
+        &self.social
     }
 
     /// How the nodes are joined.
@@ -261,6 +268,7 @@ impl World {
         for (name, count) in &placement.licences {
             self.pools.entry(name.clone()).or_default().holds.push((job.id, end, *count));
         }
+        self.social.enter(job.id, &job.spec, nodes.clone(), end);
         self.ends.insert((end, job.id), nodes);
         self.bookings.enter(job.id, placement.reservation.as_ref());
     }
@@ -269,6 +277,7 @@ impl World {
     pub(crate) fn release(&mut self, job: JobId, placement: &Placement, end: Timestamp) {
         let now = self.now;
         self.bookings.leave(job);
+        self.social.leave(job);
         for at in self.ends.remove(&(end, job)).unwrap_or_default() {
             self.alter(at, |view| view.release(job, now));
         }
@@ -366,19 +375,28 @@ impl World {
         at: usize,
         choice: NodeChoice,
         idle: &[u32],
-    ) -> (u32, u32, u32, u32, usize) {
+    ) -> (u32, u32, u32, u32, u32, usize) {
         let view = &self.views[at];
         let (gpus, cpus) = (view.free_devices.count_ones(), view.free_cpu_count);
+        let taints = view.shy_taints();
         match choice {
-            NodeChoice::Pack => (view.node.weight, gpus, cpus, idle[at], at),
-            NodeChoice::Spread => {
-                (view.node.weight, u32::MAX - gpus, u32::MAX - cpus, u32::MAX - idle[at], at)
-            }
+            NodeChoice::Pack => (view.node.weight, taints, gpus, cpus, idle[at], at),
+            NodeChoice::Spread => (
+                view.node.weight,
+                taints,
+                u32::MAX - gpus,
+                u32::MAX - cpus,
+                u32::MAX - idle[at],
+                at,
+            ),
         }
     }
 
     /// Puts a promise on the nodes and licences.
     pub(crate) fn reserve(&mut self, ask: &Ask, picks: &Picks, span: Span) {
+        if let Some(who) = &ask.who {
+            self.social.expect(who, picks.iter().map(|p| p.node).collect(), span);
+        }
         for pick in picks {
             let whole = &self.views[pick.node];
             let view = self.view_for(pick.node, ask, span);
@@ -409,6 +427,9 @@ impl World {
 
     /// Takes back the last promise put on with these picks.
     pub(crate) fn unreserve(&mut self, ask: &Ask, picks: &Picks) {
+        if ask.who.is_some() {
+            self.social.expect_no_more();
+        }
         let now = self.now;
         for pick in picks {
             self.alter(pick.node, |view| view.unreserve(now));

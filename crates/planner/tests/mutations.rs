@@ -285,6 +285,35 @@ fn nodes_are_as_near_as_asked() {
 }
 
 #[test]
+fn labels_taints_and_other_jobs_are_heeded() {
+    let cluster = "
+        node n1 cpus=4 labels=rack:r,hot:1
+        node n2 cpus=4 labels=rack:s
+        node n3 cpus=4 labels=rack:s taints=dirty
+    ";
+    for (job, node, rule) in [
+        ("a time=60", 2, Rule::Taint),
+        ("a require=hot time=60", 1, Rule::NodeAffinity),
+        ("a near=rack:app=db time=60", 1, Rule::JobAffinity),
+        ("a apart=rack:app=db time=60", 0, Rule::AntiAffinity),
+        ("a label=app:web time=60", 0, Rule::AntiAffinity),
+        ("a label=app:db even=rack:1:app=db time=60", 0, Rule::Spread),
+    ] {
+        let mut lab = Lab::new(cluster);
+        lab.submit("db label=app:db apart=rack:app=web mem=1G nodelist=n1 time=60");
+        lab.submit("db label=app:db mem=1G nodelist=n1 time=60");
+        let first = plan(&lab);
+        lab.carry_out(&first);
+        lab.submit(&format!("{job} mem=1G"));
+        let mut plan = plan(&lab);
+        let share = &mut placement(&mut plan).nodes[0];
+        share.node = NodeId(node);
+        share.cpus = [3].into_iter().collect();
+        assert_eq!(broken(&lab, &plan), BTreeSet::from([rule]), "{job}");
+    }
+}
+
+#[test]
 fn nothing_is_given_twice() {
     let two = ["a gpus=1 mem=1G time=60", "b gpus=1 mem=1G time=60"];
     for rule in [Rule::CpusOverallocated, Rule::GpuOverallocated] {

@@ -157,9 +157,11 @@ proptest! {
             let features = ["red", "blue", "red,blue"][*features];
             let model = if i % 2 == 0 { "a100:40G" } else { "h100:80G" };
             let line = format!(
-                "node n{} cpus={cpus} gpus={gpus}x{model} mem=1G features={features} gres=fpga:1 switch=s{}\n",
+                "node n{} cpus={cpus} gpus={gpus}x{model} mem=1G features={features} gres=fpga:1 switch=s{} labels=zone:{}{}\n",
                 i + 1,
-                i / 2
+                i / 2,
+                ["a", "b"][i % 2],
+                ["", ",hot:1", " taints=dirty"][(cpus + gpus) as usize % 3]
             );
             fixture.push_str(&line);
         }

@@ -85,6 +85,11 @@ fn all_reasons() -> Lab {
         "LICENCES partition=licensed licences=sim:2 time=10",
         "NOT_PLANNED_YET partition=licensed time=10",
         "SWITCHES partition=racks nodes=2 switches=1@10 time=10",
+        "TAINTS partition=social1 cpus=4 mem=1G time=10",
+        "NODE_AFFINITY partition=social2 cpus=4 mem=1G tolerate=* require=hot time=10",
+        "JOB_AFFINITY partition=social3 mem=1G near=node:app=db time=10",
+        "ANTI_AFFINITY partition=social4 mem=1G apart=rack:name=company time=10",
+        "SPREAD partition=social5 mem=1G even=rack:1:name=company+SPREAD:min=2 time=10",
         "TOPOLOGY partition=far nodes=2 topology=required:leaf time=10",
     ] {
         lab.submit(line);
@@ -94,9 +99,16 @@ fn all_reasons() -> Lab {
     lab.set_up("node r2 cpus=4 mem=8G switch=s2 partition=racks");
     lab.set_up("node f[1-2] cpus=4 mem=8G switch=s3 partition=far");
     lab.set_up("node f3 cpus=4 mem=8G switch=s4 partition=far");
+    lab.set_up("node p1 cpus=4 mem=8G partition=social labels=rack:r,hot:1");
+    lab.set_up("node p2 cpus=4 mem=8G partition=social labels=rack:r taints=dirty");
+    for n in 1..=5 {
+        lab.set_up(&format!("partition social{n} nodes=p[1-2]"));
+    }
+    lab.submit("company partition=social nodelist=p1 mem=1G priority=9000 time=300");
     let taken = lab.submit("taken partition=far nodelist=f1 exclusive priority=9000 time=10");
     let mut only = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-    only.decisions.retain(|d| matches!(d, Decision::Start(starts) if starts[0].job == taken));
+    only.decisions
+        .retain(|d| matches!(d, Decision::Start(starts) if starts[0].job.0 + 1 >= taken.0));
     lab.carry_out(&only);
     lab.submit_het("HET_PEER cpus=1 time=10 : peer hold time=10");
     lab.set_up("unreserve gone");

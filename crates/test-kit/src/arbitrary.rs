@@ -17,6 +17,9 @@ pub fn cluster() -> impl Strategy<Value = String> {
     let node = (1u32..=4, 0u32..=3, 1u64..=4, 0usize..3, prop::bool::ANY, 1u32..=2, mode);
     let cluster = (prop::collection::vec(node, 1..=5), 0u32..3, 0usize..8, 0usize..5, backfill());
     cluster.prop_map(|(nodes, licences, rules, joined, backfill)| {
+        // Labels and taints, the same for all in half of the clusters.
+        let marks = [" labels=zone:a", " labels=zone:b,hot:1", " labels=zone:a taints=dirty", ""];
+        let marks = if rules % 2 == 0 { &marks[..2] } else { &marks[..] };
         let mut lines = Vec::new();
         for (i, (cpus, gpus, mem, features, mixed, numa, mode)) in nodes.iter().enumerate() {
             let features = ["features=red", "features=blue", "features=red,blue"][*features];
@@ -26,9 +29,10 @@ pub fn cluster() -> impl Strategy<Value = String> {
                 (n, true) => format!(" gpus={n}xa100:40G+1xh100:80G{mode}"),
             };
             lines.push(format!(
-                "node n{} cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1 switch=s{}",
+                "node n{} cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1 switch=s{}{}",
                 i + 1,
-                i / 2
+                i / 2,
+                marks[(i + rules) % marks.len()]
             ));
         }
         let count = nodes.len();
@@ -145,6 +149,15 @@ pub fn request() -> impl Strategy<Value = String> {
         1 => Just(" topology=preferred:leaf"),
         1 => Just(" topology=required:spine,preferred:leaf"),
         1 => Just(" segment=2"),
+        1 => Just(" require=zone=a|zone=b&hot"),
+        1 => Just(" prefer=10:zone=b tolerate=*"),
+        1 => Just(" tolerate=dirty:NoSchedule"),
+        1 => Just(" label=app:web apart=node:app=web"),
+        1 => Just(" apart=zone:app=db"),
+        1 => Just(" label=app:db near=zone:app=db"),
+        1 => Just(" near=leaf:app=web"),
+        1 => Just(" label=app:web even=zone:1:app=web"),
+        1 => Just(" label=app:db even=node:1:app=db:min=2,taints"),
         1 => Just(" segment=1 segments=spread"),
         1 => Just(" nodelist=n1"),
         1 => Just(" exclude=n1"),
@@ -177,6 +190,8 @@ pub fn job() -> impl Strategy<Value = String> {
         1 => Just(" array=1-3"),
         1 => Just(" depend=singleton"),
         1 => Just(" hold"),
+        1 => Just(" label=app:web"),
+        1 => Just(" label=app:db"),
         1 => Just(" reservation=r0"),
         1 => Just(" reservation=r1,r0 user=mara"),
     ];

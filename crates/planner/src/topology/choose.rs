@@ -95,7 +95,8 @@ impl Search<'_> {
         let with_light = |found: &Chosen<'a>| {
             self.is_allowed(found) && found.iter().filter(|c| lighter(c)).count() == light
         };
-        self.by_nearness(&groups, &with_light)
+        self.by_evenness(&groups, &with_light)
+            .or_else(|| self.by_nearness(&groups, &with_light))
             .or_else(|| {
                 let any = |group: &&Vec<&'a Candidate>| {
                     select(group, self.count as usize, self.targets).filter(with_light)
@@ -133,6 +134,37 @@ impl Search<'_> {
             amounts.sort_unstable_by_key(|n| Reverse(*n));
             let best = amounts.into_iter().take(self.count as usize);
             best.map(u64::from).sum::<u64>() >= *target
+        })
+    }
+
+    /// One by one where the fewest of the jobs are that are to be spread evenly.
+    fn by_evenness<'a>(
+        &self,
+        groups: &[&Vec<&'a Candidate>],
+        is_good: &dyn Fn(&Chosen<'a>) -> bool,
+    ) -> Option<Chosen<'a>> {
+        let even = self.joint.fence.even.first()?;
+        groups.iter().find_map(|group| {
+            let mut left: BTreeMap<u32, Vec<&'a Candidate>> = BTreeMap::new();
+            for candidate in group.iter().rev() {
+                left.entry(even.place(candidate.node)).or_default().push(candidate);
+            }
+            left.values_mut().for_each(|members| members.sort_by_key(|c| c.forced));
+            let mut more: BTreeMap<u32, u32> = BTreeMap::new();
+            let mut chosen: Chosen<'a> = Vec::new();
+            while chosen.len() < self.count as usize {
+                let (_, place) = left
+                    .iter()
+                    .filter_map(|(place, members)| {
+                        let next = members.last()?;
+                        let here = more.get(place).copied().unwrap_or(0);
+                        Some(((even.count_at(next.node) + here, !next.forced, next.rank), *place))
+                    })
+                    .min()?;
+                chosen.extend(left.get_mut(&place).and_then(Vec::pop));
+                *more.entry(place).or_default() += 1;
+            }
+            Some(chosen).filter(|c| reaches(c, self.targets) && is_good(c))
         })
     }
 
@@ -281,7 +313,7 @@ impl Search<'_> {
         group: &[&'a Candidate],
         is_good: &dyn Fn(&Chosen<'a>) -> bool,
     ) -> Option<Chosen<'a>> {
-        if group.len() > NODES_EXACT || self.joint.is_void() {
+        if group.len() > NODES_EXACT {
             return None;
         }
         let forced = group.iter().filter(|c| c.forced).count();

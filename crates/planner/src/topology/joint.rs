@@ -1,7 +1,9 @@
 //! What the nodes of one job have to be to each other.
 
 use super::map::{Map, NONE};
+use crate::affinity::Fence;
 use crate::ask::Ask;
+use crate::free::Span as Stretch;
 use crate::world::World;
 use muster_model::{Segments, Span, TopologyRequest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,8 @@ static ANYWHERE: TopologyRequest = TopologyRequest {
 #[derive(Clone, Debug)]
 pub(crate) struct Joint<'a> {
     pub(crate) map: &'a Map,
+    /// What other jobs leave to it.
+    pub(crate) fence: Fence<'a>,
     request: &'a TopologyRequest,
     span: Span,
     /// All nodes are in one domain of this level.
@@ -31,7 +35,7 @@ pub(crate) struct Joint<'a> {
 
 impl<'a> Joint<'a> {
     /// The rules of a request; `None` where it requires a level that there is not.
-    pub(crate) fn of(world: &'a World, ask: &'a Ask) -> Option<Self> {
+    pub(crate) fn of(world: &'a World, ask: &'a Ask, over: Stretch) -> Option<Self> {
         let map = world.map();
         let request = if ask.anywhere { &ANYWHERE } else { &ask.request.topology };
         let span = if ask.anywhere { Span::Anywhere } else { map.span() };
@@ -42,7 +46,8 @@ impl<'a> Joint<'a> {
         let leaf = map.level("leaf").unwrap_or(0);
         let wished = ask.switches.filter(|_| map.levels() > 0).map(|_| leaf);
         let preferred = request.preferred.as_ref().and_then(|name| map.level(name)).or(wished);
-        Some(Self { map, request, span, required, preferred, switches: ask.switches, leaf })
+        let fence = Fence::of(world, ask, over);
+        Some(Self { map, fence, request, span, required, preferred, switches: ask.switches, leaf })
     }
 
     /// True where the job itself says something about the distance between its nodes.
@@ -52,12 +57,13 @@ impl<'a> Joint<'a> {
 
     /// True where every node is like every other: the first ones found will do.
     pub(crate) fn is_void(&self) -> bool {
-        self.map.levels() == 0 && !self.is_asked()
+        self.map.levels() == 0 && !self.is_asked() && self.fence.is_open()
     }
 
     /// False where the node is in no domain of the level that the job requires.
     pub(crate) fn admits(&self, node: usize) -> bool {
         self.required.is_none_or(|level| self.map.domains_of(level)[node] != NONE)
+            && (self.fence.is_open() || self.fence.admits(node))
     }
 
     /// So many nodes come in groups of this size, each in one domain of the lowest level; 1 where
@@ -82,13 +88,14 @@ impl<'a> Joint<'a> {
     }
 
     /// For each list, by node: numbers that all of so many nodes have to share.
-    pub(crate) fn within(&self, count: u32) -> Vec<&'a [u32]> {
-        let mut keys: Vec<&'a [u32]> =
+    pub(crate) fn within(&self, count: u32) -> Vec<&[u32]> {
+        let mut keys: Vec<&[u32]> =
             self.required.map(|level| self.map.domains_of(level)).into_iter().collect();
         keys.extend(self.by_size(count).map(|level| self.map.domains_of(level)));
         if self.must_connect(count) {
             keys.push(self.map.roots());
         }
+        keys.extend(self.fence.first.iter().map(|key| key.as_ref()));
         keys
     }
 
@@ -125,7 +132,10 @@ impl<'a> Joint<'a> {
             let first = numbers.next().unwrap_or(NONE);
             first != NONE && numbers.all(|number| number == first)
         };
-        self.within(count).iter().all(alike) && self.whole_segments(nodes) && self.few(nodes)
+        self.within(count).iter().all(alike)
+            && self.whole_segments(nodes)
+            && self.few(nodes)
+            && (self.fence.is_open() || self.fence.allows(nodes))
     }
 
     fn whole_segments(&self, nodes: &[usize]) -> bool {

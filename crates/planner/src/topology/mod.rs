@@ -11,5 +11,5 @@ mod score;
 pub(crate) use choose::choose;
 pub use cost::{Bottleneck, Cost, cost, ring};
 pub(crate) use joint::Joint;
-pub(crate) use map::Map;
+pub(crate) use map::{Map, NONE};
 pub(crate) use reason::shortage;

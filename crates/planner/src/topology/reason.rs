@@ -3,13 +3,20 @@
 use super::joint::Joint;
 use super::map::NONE;
 use crate::ask::Ask;
+use crate::free::Span;
 use crate::world::World;
 use muster_model::{Reason, Segments};
 use std::collections::BTreeMap;
 
 /// What keeps a job of so many nodes from these free ones; `None` where distance is not it.
-pub(crate) fn shortage(world: &World, ask: &Ask, free: &[usize], wanted: u32) -> Option<Reason> {
-    let joint = Joint::of(world, ask);
+pub(crate) fn shortage(
+    world: &World,
+    ask: &Ask,
+    span: Span,
+    free: &[usize],
+    wanted: u32,
+) -> Option<Reason> {
+    let joint = Joint::of(world, ask, span);
     let Some(joint) = joint else {
         let level = ask.request.topology.required.clone().unwrap_or_default();
         let rule = format!("in one {level}, which is no level here");

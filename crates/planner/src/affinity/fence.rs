@@ -1,0 +1,145 @@
+//! Where a job may be, seen from the jobs beside it.
+
+use super::even::Even;
+use super::keys::{NONE, places};
+use super::{apart, selects};
+use crate::ask::Ask;
+use crate::free::Span;
+use crate::world::World;
+use muster_model::{JobId, JobSpec, JobTerm};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// What running and promised jobs leave of the nodes to one job, over one span.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fence<'a> {
+    /// Nodes that it has to keep away from; none where the list is empty.
+    barred: Vec<bool>,
+    /// The jobs because of which.
+    pub(crate) because: Vec<JobId>,
+    /// For each place: only these.
+    near: Vec<(Cow<'a, [u32]>, BTreeSet<u32>)>,
+    /// It is the first of its kind: all its nodes are in one of each of these places.
+    pub(crate) first: Vec<Cow<'a, [u32]>>,
+    /// Even spreading that must hold.
+    pub(crate) even: Vec<Even<'a>>,
+}
+
+impl<'a> Fence<'a> {
+    pub(crate) fn of(world: &'a World, ask: &Ask, span: Span) -> Self {
+        let mut fence = Self::default();
+        let Some(who) = ask.who.as_ref().filter(|_| !ask.alone) else { return fence };
+        if !ask.beside_all {
+            fence.keep_apart(world, who, span);
+        }
+        let Some(affinity) = ask.affinity() else { return fence };
+        if !affinity.near.required.is_empty() {
+            fence.keep_near(world, who, &affinity.near.required, span);
+        }
+        let hard = affinity.spread.iter().filter(|rule| !rule.soft);
+        fence.even = hard.map(|rule| Even::of(world, ask, who, rule, span)).collect();
+        fence
+    }
+
+    fn bar(&mut self, world: &World, key: &str, nodes: &[usize]) {
+        let numbers = places(world, key);
+        let there: BTreeSet<u32> =
+            nodes.iter().map(|node| numbers[*node]).filter(|n| *n != NONE).collect();
+        self.barred.resize(numbers.len(), false);
+        for (barred, number) in self.barred.iter_mut().zip(numbers.iter()) {
+            *barred |= there.contains(number);
+        }
+    }
+
+    /// Required anti-affinity, its own and that of others.
+    fn keep_apart(&mut self, world: &World, who: &JobSpec, span: Span) {
+        let social = world.social();
+        let mut bars: Vec<(&str, &[usize])> = Vec::new();
+        for (id, there) in social.apart_at(span) {
+            let terms = apart(&there.spec).required.iter().filter(|t| selects(&t.selector, who));
+            for term in terms {
+                bars.push((&term.key, &there.nodes));
+                self.because.push(id);
+            }
+        }
+        let own = &apart(who).required;
+        if !own.is_empty() {
+            for (id, there) in social.at(span) {
+                for term in own.iter().filter(|t| selects(&t.selector, &there.spec)) {
+                    bars.push((&term.key, &there.nodes));
+                    self.because.push(id);
+                }
+            }
+        }
+        for there in social.promised_in(span) {
+            let theirs = apart(&there.spec).required.iter();
+            let theirs = theirs.filter(|t| selects(&t.selector, who));
+            let ours = own.iter().filter(|t| selects(&t.selector, &there.spec));
+            bars.extend(theirs.chain(ours).map(|t| (t.key.as_str(), there.nodes.as_slice())));
+        }
+        // One pass for each key.
+        bars.sort_unstable();
+        for group in bars.chunk_by(|a, b| a.0 == b.0) {
+            let nodes: Vec<usize> =
+                group.iter().flat_map(|(_, nodes)| nodes.iter().copied()).collect();
+            self.bar(world, group[0].0, &nodes);
+        }
+        self.because.sort_unstable();
+        self.because.dedup();
+    }
+
+    /// Required affinity: a job counts where every term selects it. The first of a kind, which
+    /// selects itself, may be anywhere that has the places.
+    fn keep_near(&mut self, world: &'a World, who: &JobSpec, terms: &[JobTerm], span: Span) {
+        let all = |spec: &JobSpec| terms.iter().all(|t| selects(&t.selector, spec));
+        let nodes: Vec<usize> = world
+            .social()
+            .at(span)
+            .filter(|(_, there)| all(&there.spec))
+            .flat_map(|(_, there)| there.nodes.iter().copied())
+            .collect();
+        let keys: Vec<Cow<'a, [u32]>> = terms.iter().map(|t| places(world, &t.key)).collect();
+        let there: Vec<BTreeSet<u32>> = keys
+            .iter()
+            .map(|key| nodes.iter().map(|n| key[*n]).filter(|n| *n != NONE).collect())
+            .collect();
+        if there.iter().all(BTreeSet::is_empty) && all(who) {
+            self.first = keys;
+            return;
+        }
+        self.near = keys.into_iter().zip(there).collect();
+    }
+
+    /// True where it says nothing.
+    pub(crate) fn is_open(&self) -> bool {
+        self.barred.is_empty()
+            && self.near.is_empty()
+            && self.first.is_empty()
+            && self.even.is_empty()
+    }
+
+    /// True where the rules let a part of the job be on the node, whatever its other nodes are.
+    pub(crate) fn admits(&self, node: usize) -> bool {
+        !self.bars(node)
+            && self.is_near(node)
+            && self.first.iter().all(|key| key[node] != NONE)
+            && self.even.iter().all(|even| even.counts_at(node))
+    }
+
+    pub(crate) fn bars(&self, node: usize) -> bool {
+        self.barred.get(node).copied().unwrap_or(false)
+    }
+
+    pub(crate) fn is_near(&self, node: usize) -> bool {
+        self.near.iter().all(|(key, there)| there.contains(&key[node]))
+            && self.first.iter().all(|key| key[node] != NONE)
+    }
+
+    /// True where these nodes together keep the rules.
+    pub(crate) fn allows(&self, nodes: &[usize]) -> bool {
+        let one = |key: &Cow<'_, [u32]>| nodes.windows(2).all(|two| key[two[0]] == key[two[1]]);
+        nodes.iter().all(|node| self.admits(*node))
+            && self.first.iter().all(one)
+            && self.even.iter().all(|even| even.allows(nodes))
+    }
+}
