@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::figure::quantile;
 use super::load::{self, Load};
-use super::{Bound, Figure, Scale};
+use super::{Bound, Figure, Scale, peer};
 use crate::instance::Instance;
 use crate::sh;
 
@@ -16,6 +16,8 @@ use crate::sh;
 /// compared as shares of the bare loop, for machines differ and so do hours.
 const PEER_SHARE: f64 = 905.0 / 1_300.0;
 const AIM_SHARE: f64 = 1_000.0 / 1_300.0;
+/// A run of fewer tasks is no measurement, and nothing is installed for it.
+const PEER_TASKS: u32 = 10_000;
 /// From submission to end: three synced writes and this.
 const OWN_MS: f64 = 3.0;
 const SYNCED_WRITES: f64 = 3.0;
@@ -32,7 +34,9 @@ pub(super) fn array(binary: &Path, scale: Scale) -> Result<Vec<Figure>, String> 
     let job = client.submit(&Load::trivial(&words))?;
     client.wait(job)?;
     let rate = f64::from(scale.tasks) / begin.elapsed().as_secs_f64();
-    Ok(vec![
+    drop(instance);
+    let beside = if scale.tasks >= PEER_TASKS { peer::hyperqueue(scale.tasks, bare) } else { None };
+    let own = [
         Figure::baseline("bare loop", bare, "processes/s", "bash forks true and waits, one by one"),
         Figure::bounded(
             "dispatch",
@@ -46,7 +50,8 @@ pub(super) fn array(binary: &Path, scale: Scale) -> Result<Vec<Figure>, String> 
                 rate / bare
             ),
         ),
-    ])
+    ];
+    Ok(own.into_iter().chain(beside).collect())
 }
 
 /// One job at a time, from the submission to the end that is told to the client.

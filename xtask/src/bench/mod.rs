@@ -5,6 +5,7 @@ mod dispatch;
 mod figure;
 mod http;
 mod load;
+mod peer;
 mod standing;
 
 use std::path::{Path, PathBuf};
