@@ -234,9 +234,7 @@ fn the_earliest_slot_is_found() {
         for device in &mut node.devices {
             let peers = (0..4).filter(|peer| *peer != device.index);
             let kind = muster_model::LinkKind::NvLink(12);
-            device.links = peers
-                .map(|peer| muster_model::DeviceLink { peer, kind })
-                .collect();
+            device.links = peers.map(|peer| muster_model::DeviceLink { peer, kind }).collect();
         }
         lab.event(EventKind::NodeSet { node: Box::new(node) });
     }

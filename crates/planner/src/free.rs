@@ -280,6 +280,17 @@ impl NodeView {
         self.rebuild(now);
     }
 
+    /// All that it has to give while nobody uses it.
+    pub(crate) fn whole(&self) -> Avail {
+        Avail {
+            cpus: self.base_cpu_count,
+            memory: self.base_memory,
+            devices: self.base_devices,
+            parts: self.base_parts.clone(),
+            gres: self.node.gres.clone(),
+        }
+    }
+
     /// The links of its devices.
     pub(crate) fn fabric(&self) -> &Fabric {
         self.fabric.get_or_init(|| Arc::new(Fabric::of(&self.node)))

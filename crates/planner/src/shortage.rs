@@ -1,10 +1,12 @@
 //! What a job lacks, in numbers: now, and on an empty cluster.
 
 use crate::affinity;
-use crate::ask::{Ask, Tasks};
+use crate::ask::{Ask, Need, Tasks};
+use crate::devices;
 use crate::free::{NodeView, Span, bits, effective_end};
 use crate::gang::Picks;
 use crate::world::World;
+use muster_model::sharing::DeviceWish;
 use muster_model::{Exclusive, JobId, Mib, Reason, RuleKind, Timestamp};
 use std::collections::BTreeSet;
 
@@ -16,6 +18,7 @@ struct Least {
     cpus: u32,
     memory: u64,
     gpus: u32,
+    need: Need,
 }
 
 fn least_on(ask: &Ask, view: &NodeView, whole: bool) -> Least {
@@ -26,19 +29,18 @@ fn least_on(ask: &Ask, view: &NodeView, whole: bool) -> Least {
     };
     let need = ask.need(view, tasks, &share);
     let gpus = need.gpu_total();
-    Least { cpus: need.cpus, memory: need.memory, gpus }
+    Least { cpus: need.cpus, memory: need.memory, gpus, need }
 }
 
 /// Devices of a mask that the job could use: of its models, with enough memory.
 fn usable_gpus(ask: &Ask, view: &NodeView, mask: u128) -> u32 {
     let models = ask.models();
-    let fits_model = |index: u32| {
-        models.is_empty()
-            || view
-                .models
-                .iter()
-                .any(|(m, mask)| mask & crate::free::bit(index) != 0 && models.contains(m.as_str()))
+    // A profile alone is of any model.
+    let named = |model: &str| {
+        muster_model::mig::split_type(model).0.map_or(u128::MAX, |m| view.of_model(m))
     };
+    let of_models = models.iter().fold(0, |mask, model| mask | named(model));
+    let fits_model = |index: u32| models.is_empty() || of_models & crate::free::bit(index) != 0;
     bits(ask.big_enough(view, mask)).filter(|i| fits_model(*i)).count() as u32
 }
 
@@ -68,6 +70,16 @@ type Amounts = [u64; 3];
 /// The words for them, in the order in which equal shortages are told.
 const WORDS: [&str; 3] = ["gpus", "cpus", "memory"];
 
+/// What its GPUs are called: places where instances can lie are not amounts of memory.
+fn gpu_word(ask: &Ask) -> &'static str {
+    let profile = |model: &&str| muster_model::mig::split_type(model).1.is_some();
+    match ask.wish {
+        DeviceWish::Part { .. } => "gpu parts",
+        DeviceWish::Whole if ask.models().iter().any(profile) => "mig places",
+        DeviceWish::Whole => "gpus",
+    }
+}
+
 /// What a job could get of a node, and what of it is too little for the part that goes there.
 struct Room<'a> {
     view: &'a NodeView,
@@ -92,7 +104,11 @@ fn rooms<'a>(world: &'a World, ask: &'a Ask, now: Timestamp, whole: bool) -> Vec
     let room = |view: &'a NodeView| {
         let avail = view.avail(span);
         let least = least_on(ask, view, whole);
-        let gpus = usable_gpus(ask, view, avail.devices);
+        let gpus = if ask.is_plain() {
+            usable_gpus(ask, view, avail.devices)
+        } else {
+            devices::most(ask, view, &avail, &least.need)
+        };
         Room {
             view,
             free: [u64::from(gpus), u64::from(avail.cpus), avail.memory],
@@ -158,7 +174,8 @@ pub(crate) fn in_use(
         };
         found.or_else(|| short_in_parts(&rooms, wanted_nodes)).unwrap_or(by_nodes)
     };
-    let resource = short.resource.map_or("nodes", |r| WORDS[r]);
+    let word = |r: usize| if r == 0 { gpu_word(ask) } else { WORDS[r] };
+    let resource = short.resource.map_or("nodes", word);
     Reason::Resources {
         resource: resource.to_owned(),
         wanted: short.wanted,
@@ -306,47 +323,55 @@ fn lacking(bare: &World, ask: &Ask, wanted: u32, found: u32) -> String {
         };
     }
     let whole = ask.node_bounds().is_some_and(|b| b.1 == 1);
-    let mut most = Least { cpus: 0, memory: 0, gpus: 0 };
-    let mut least = Least { cpus: u32::MAX, memory: u64::MAX, gpus: u32::MAX };
+    let (mut most, mut least) = ([0, 0, 0], [u64::MAX; 3]);
     for view in nodes_for(bare, ask) {
         let need = least_on(ask, view, whole);
-        least = Least {
-            cpus: least.cpus.min(need.cpus),
-            memory: least.memory.min(need.memory),
-            gpus: least.gpus.min(need.gpus),
+        let gpus = if ask.is_plain() {
+            usable_gpus(ask, view, view.base_devices)
+        } else {
+            devices::most(ask, view, &view.whole(), &need.need)
         };
-        most = Least {
-            cpus: most.cpus.max(view.base_cpu_count),
-            memory: most.memory.max(view.base_memory),
-            gpus: most.gpus.max(usable_gpus(ask, view, view.base_devices)),
-        };
+        let has = [u64::from(gpus), u64::from(view.base_cpu_count), view.base_memory];
+        let needs = [u64::from(need.gpus), u64::from(need.cpus), need.memory];
+        for r in 0..WORDS.len() {
+            most[r] = has[r].max(most[r]);
+            least[r] = needs[r].min(least[r]);
+        }
     }
-    if least.gpus > most.gpus {
+    let [most_gpus, most_cpus, most_memory] = most;
+    let [least_gpus, least_cpus, least_memory] = least;
+    if least_gpus > most_gpus {
         let models = ask.models();
         let there: BTreeSet<&str> =
             nodes_for(bare, ask).flat_map(|v| v.models.iter().map(|m| m.0.as_str())).collect();
-        if let Some(absent) = models.iter().find(|m| !there.contains(*m)) {
+        let model = |m: &&str| muster_model::mig::split_type(m).0.map(str::to_owned);
+        if let Some(absent) = models.iter().filter_map(model).find(|m| !there.contains(m.as_str()))
+        {
             let list = there.into_iter().collect::<Vec<_>>().join(", ");
             let list = if list.is_empty() { "none".to_owned() } else { list };
             return format!("needs GPUs of model {absent}; its nodes have {list}");
         }
-        let gpus = if least.gpus == 1 { "GPU" } else { "GPUs" };
+        let gpus = match gpu_word(ask) {
+            "gpus" if least_gpus == 1 => "GPU",
+            "gpus" => "GPUs",
+            word => word,
+        };
         return format!(
             "needs {} {gpus} on one node; the largest node has {}",
-            least.gpus, most.gpus
+            least_gpus, most_gpus
         );
     }
-    if least.cpus > most.cpus {
+    if least_cpus > most_cpus {
         return format!(
             "needs {} CPUs on one node; the largest node has {}",
-            least.cpus, most.cpus
+            least_cpus, most_cpus
         );
     }
-    if least.memory > most.memory {
+    if least_memory > most_memory {
         return format!(
             "needs {} of memory on one node; the largest node has {}",
-            Mib(least.memory),
-            Mib(most.memory)
+            Mib(least_memory),
+            Mib(most_memory)
         );
     }
     if let Some((name, count)) = ask.request.gres.iter().find(|(name, count)| {

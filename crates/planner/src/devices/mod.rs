@@ -105,6 +105,26 @@ pub(crate) fn units(ask: &Ask, view: &NodeView, avail: &Avail) -> u32 {
     avail.parts.iter().fold(whole, |sum, part| sum + parts::units(view, part))
 }
 
+/// The most of the GPUs needed that could be had here, whole or in parts.
+pub(crate) fn most(ask: &Ask, view: &NodeView, avail: &Avail, need: &Need) -> u32 {
+    let total = need.gpu_total();
+    if choose(ask, view, avail, 0, need).is_some() {
+        return total;
+    }
+    let mut less = need.clone();
+    // One of one count less, of the last first: what is named first is the more particular.
+    while let Some(last) = less.gpus.last_mut() {
+        last.1 = last.1.saturating_sub(1);
+        if last.1 == 0 {
+            less.gpus.pop();
+        }
+        if choose(ask, view, avail, 0, &less).is_some() {
+            return less.gpu_total();
+        }
+    }
+    0
+}
+
 impl Choice<'_> {
     /// So many devices on each of so many sockets.
     fn sockets(&mut self) -> Option<()> {
