@@ -84,7 +84,7 @@ mod tests {
         assert!(close < 1 << 10, "{close}");
         // 2^-(1/3) squared and times itself again is a half.
         let third = u128::from(half_to(1, 3));
-        let half = ((third * third) >> 62) * third >> 62;
+        let half = (((third * third) >> 62) * third) >> 62;
         assert!(half.abs_diff(u128::from(ONE / 2)) < 1 << 24);
     }
 

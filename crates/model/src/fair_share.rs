@@ -327,7 +327,7 @@ fn classic(
                 .min(ShareRow::INFINITE - 1),
         };
         let power = half_to(effective >> 10, denominator);
-        entry.row.factor = (u128::from(power) * u128::from(WHOLE) >> 62) as u64;
+        entry.row.factor = ((u128::from(power) * u128::from(WHOLE)) >> 62) as u64;
         let children = entries[at].children.clone();
         classic(entries, &children, own_share, effective, damping, total);
     }

@@ -27,6 +27,7 @@ pub mod exit;
 pub mod fair_share;
 pub mod id;
 pub mod job;
+pub mod limit;
 pub mod links;
 pub mod mig;
 pub mod node;
@@ -71,6 +72,7 @@ pub use id::{BlobId, EngineName, JobId, NodeId};
 pub use job::{
     ArrayTask, HetPart, Hold, Job, JobState, PendingSignal, SignalScope, Stop, StopCause,
 };
+pub use limit::{LimitHit, LimitName};
 pub use mig::{MigProfile, MigTable};
 pub use node::{Availability, Device, DeviceLink, Drain, ForeignUse, LinkKind, Node, NumaDomain};
 pub use partition::{Partition, PartitionState};

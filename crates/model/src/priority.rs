@@ -195,6 +195,9 @@ impl<'a> Priorities<'a> {
     /// A job's factors and terms.
     pub fn factors(&self, job: &Job) -> Factors {
         let spec = &job.spec;
+        if spec.priority.is_some() {
+            return Factors { by_hand: spec.priority, ..Factors::default() };
+        }
         let weights = &self.state.policy.priority.weights;
         let term = |factor: u64, weight: u32| {
             (factor, (u128::from(factor) * u128::from(weight) / u128::from(WHOLE)) as i64)
@@ -204,7 +207,7 @@ impl<'a> Priorities<'a> {
         let partition = of_partitions.map(|p| p.priority).max().unwrap_or(0);
         let qos = self.state.qos.get(&spec.qos).map_or(0, |qos| qos.priority);
         Factors {
-            by_hand: spec.priority,
+            by_hand: None,
             site: spec.site_factor,
             age: term(self.age(job), weights.age),
             fair_share: term(

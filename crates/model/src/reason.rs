@@ -1,6 +1,6 @@
 //! Why a job waits: every reason there is, with its numbers.
 
-use crate::{JobId, Mib, Seconds, TimeLimit, Timestamp};
+use crate::{JobId, LimitHit, LimitName, Mib, Seconds, TimeLimit, Timestamp, TresKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -251,6 +251,10 @@ pub enum Reason {
     },
     /// The planning budget ended before it was looked at.
     BudgetEnded,
+    /// Its account, or its user's part of it, is limited.
+    AssociationLimit(LimitHit),
+    /// Its QOS, or that of its partition, is limited.
+    QosLimit(LimitHit),
 }
 
 /// A kind of rule on nodes and on the jobs beside a job.
@@ -346,6 +350,8 @@ impl Reason {
             Self::Turn { .. } => "TURN",
             Self::GangIncomplete { .. } => "GANG_INCOMPLETE",
             Self::BudgetEnded => "BUDGET_ENDED",
+            Self::AssociationLimit(_) => "ASSOCIATION_LIMIT",
+            Self::QosLimit(_) => "QOS_LIMIT",
         }
     }
 
@@ -383,6 +389,8 @@ impl Reason {
             | Self::Reserved { .. } => "Reservation",
             Self::Deadline { .. } => "DeadLine",
             Self::LaunchFailedHeld { .. } => "JobHoldMaxRequeue",
+            Self::AssociationLimit(hit) => hit.association_word(),
+            Self::QosLimit(hit) => hit.qos_word(),
         }
     }
 
@@ -467,6 +475,22 @@ impl Reason {
             Self::Turn { held_by: vec![JobId(7)], until: Timestamp::from_secs(60) },
             Self::GangIncomplete { gang: "ensemble".to_owned(), size: 4, ready: 3 },
             Self::BudgetEnded,
+            Self::AssociationLimit(LimitHit {
+                limit: LimitName::GrpTres,
+                tres: Some(TresKind::Gpu(None)),
+                whose: "account lab".to_owned(),
+                most: 8,
+                used: 8,
+                asked: 4,
+            }),
+            Self::QosLimit(LimitHit {
+                limit: LimitName::MaxJobs,
+                tres: None,
+                whose: "user ada in QOS normal".to_owned(),
+                most: 2,
+                used: 2,
+                asked: 1,
+            }),
         ]
     }
 }
@@ -642,6 +666,7 @@ impl fmt::Display for Reason {
                 write!(f, "{ready} of {} of gang {gang} can start", plural(u64::from(*size), "job"))
             }
             Self::BudgetEnded => f.write_str("the planning round ended before its turn"),
+            Self::AssociationLimit(hit) | Self::QosLimit(hit) => hit.fmt(f),
         }
     }
 }

@@ -195,6 +195,7 @@ const fn one() -> u64 {
     1
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for this form
 const fn is_one(n: &u64) -> bool {
     *n == 1
 }

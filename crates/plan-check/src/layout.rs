@@ -17,7 +17,7 @@ pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Ve
         say(Rule::Partition, format!("partition {} is not there", placement.partition));
         return;
     };
-    check_partition(&job.spec, partition, start, &mut say);
+    check_partition(state, &job.spec, partition, start, &mut say);
     let mut nodes: Vec<(&Arc<Node>, &NodeShare)> = Vec::new();
     let mut seen = BTreeSet::new();
     for share in &placement.nodes {
@@ -52,6 +52,7 @@ pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Ve
 }
 
 fn check_partition(
+    state: &State,
     spec: &muster_model::JobSpec,
     partition: &Partition,
     start: &Start,
@@ -67,11 +68,13 @@ fn check_partition(
     if !partition.allow_accounts.is_empty() && !partition.allow_accounts.contains(&spec.account) {
         say(Rule::Partition, format!("account {} may not use partition {name}", spec.account));
     }
-    let too_long = match (start.time_limit, partition.max_time) {
-        (_, TimeLimit::Unlimited) => false,
-        (TimeLimit::Unlimited, TimeLimit::Of(_)) => true,
-        (TimeLimit::Of(given), TimeLimit::Of(most)) => given > most,
-    };
+    let any_time = state.qos.get(&spec.qos).is_some_and(|qos| qos.flags.partition_time_limit);
+    let too_long = !any_time
+        && match (start.time_limit, partition.max_time) {
+            (_, TimeLimit::Unlimited) => false,
+            (TimeLimit::Unlimited, TimeLimit::Of(_)) => true,
+            (TimeLimit::Of(given), TimeLimit::Of(most)) => given > most,
+        };
     if too_long {
         say(Rule::PartitionLimit, format!("runs longer than partition {name} allows"));
     }

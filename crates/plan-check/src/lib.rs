@@ -16,7 +16,9 @@ mod affinity;
 mod devices;
 mod eligible;
 mod fit;
+mod keys;
 mod layout;
+mod limits;
 mod order;
 mod packed;
 mod promise;
@@ -41,6 +43,7 @@ pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
     }
     affinity::check(state, &starts, &mut found);
     usage::check_starts(state, &starts, &mut found);
+    limits::check(state, plan, &mut found);
     promise::check(state, plan, &starts, &mut found);
     reservation::check(state, plan, &starts, &mut found);
     found

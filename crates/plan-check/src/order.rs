@@ -1,33 +1,14 @@
 //! Who comes first is not overtaken unless a promise protects the queue of the partition.
 
 use crate::fit::{When, lies_on, room};
-use crate::{Rule, Violation, decided, eligible, starts};
-use muster_model::{Job, JobId, Partition, Plan, State, TimeLimit, Timestamp};
-use std::cmp::Reverse;
+use crate::keys::Keys;
+use crate::{Rule, Violation, decided, eligible, limits, starts};
+use muster_model::{Job, JobId, Partition, Plan, State, TimeLimit};
 use std::collections::BTreeSet;
-
-type Key = (Reverse<u32>, Reverse<i64>, Timestamp, JobId);
-
-/// A job's place in the queue, from the words of the policy.
-pub(crate) fn key(state: &State, job: &Job) -> Key {
-    let partitions: Vec<&Partition> = job
-        .spec
-        .partitions
-        .iter()
-        .filter_map(|name| state.partitions.get(name).map(AsRef::as_ref))
-        .collect();
-    let tier = partitions.iter().map(|p| p.tier).max().unwrap_or(0).min(u32::MAX >> 1);
-    // Who names a reservation comes first (S-42).
-    let tier = tier + if job.spec.request.reservation.is_some() { 1 << 31 } else { 0 };
-    let from_partition = partitions.iter().map(|p| i64::from(p.priority)).max().unwrap_or(0);
-    let from_qos = state.qos.get(&job.spec.qos).map_or(0, |q| i64::from(q.priority));
-    let computed = (from_qos + from_partition).saturating_sub(job.spec.nice);
-    let priority = job.spec.priority.map_or(computed, i64::from);
-    (Reverse(tier), Reverse(priority), job.submitted, job.id)
-}
 
 pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
     let decided = decided(plan);
+    let keys = Keys::new(state, plan.now);
     let promised: BTreeSet<JobId> = plan.promises.iter().map(|p| p.job).collect();
     for start in starts(plan) {
         let Some(job) = state.jobs.get(&start.job) else { continue };
@@ -42,7 +23,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         }
         let first = job.het.map_or(job.id, |part| part.leader);
         let Some(leader) = state.jobs.get(&first) else { continue };
-        let own = key(state, leader);
+        let own = keys.of(leader);
         let before = state
             .index
             .pending
@@ -50,8 +31,9 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
             .filter(|id| !decided.contains(id) && !promised.contains(id))
             .filter_map(|id| state.jobs.get(id))
             .filter(|other| other.spec.partitions.contains(&partition.name))
-            .filter(|other| key(state, other) < own)
-            .find(|other| could_run(state, plan, other, partition));
+            .filter(|other| keys.of(other) < own)
+            .filter(|other| could_run(state, plan, other, partition))
+            .find(|other| !limits::may_hold(state, plan, other, partition, &keys));
         if let Some(before) = before {
             let detail = format!("starts before job {}, which comes first", before.id);
             found.push(Violation::of(Rule::Overtaken, job.id, detail));
@@ -96,11 +78,13 @@ fn could_run(state: &State, plan: &Plan, job: &Job, partition: &Partition) -> bo
 
 /// The job's own terms with the partition: state, account, limits, reservation.
 pub(crate) fn may_use(state: &State, plan: &Plan, job: &Job, partition: &Partition) -> bool {
-    let in_time = match (job.time_limit, partition.max_time) {
-        (_, TimeLimit::Unlimited) => true,
-        (TimeLimit::Unlimited, TimeLimit::Of(_)) => false,
-        (TimeLimit::Of(asked), TimeLimit::Of(most)) => asked <= most,
-    };
+    let any_time = state.qos.get(&job.spec.qos).is_some_and(|qos| qos.flags.partition_time_limit);
+    let in_time = any_time
+        || match (job.time_limit, partition.max_time) {
+            (_, TimeLimit::Unlimited) => true,
+            (TimeLimit::Unlimited, TimeLimit::Of(_)) => false,
+            (TimeLimit::Of(asked), TimeLimit::Of(most)) => asked <= most,
+        };
     let by_deadline = job.spec.deadline.is_none_or(|deadline| {
         job.time_limit.seconds().is_some_and(|limit| plan.now.plus(limit) <= deadline)
     });

@@ -1,6 +1,7 @@
 //! Promised starts hold: at its instant, each has its nodes with room for all of it.
 
 use crate::fit::{New, When, lies_on, room, still_there};
+use crate::keys::Keys;
 use crate::{Rule, Violation};
 use muster_model::{JobId, Plan, Promise, Start, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +25,9 @@ pub(crate) fn check(state: &State, plan: &Plan, starts: &[&Start], found: &mut V
     }
     let new = new_starts(state, plan, starts);
     crate::packed::check(state, plan.now, &new, &plan.promises, found);
+    let keys = Keys::new(state, plan.now);
     for promise in &plan.promises {
-        if let Some(why) = broken(state, plan, &new, promise) {
+        if let Some(why) = broken(state, plan, &new, promise, &keys) {
             // What stands in the way is what the plan starts there; else the promise itself is bad.
             let nodes: BTreeSet<_> = promise.nodes.iter().collect();
             let mut jobs: Vec<JobId> = new
@@ -42,7 +44,13 @@ pub(crate) fn check(state: &State, plan: &Plan, starts: &[&Start], found: &mut V
     }
 }
 
-fn broken(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise) -> Option<String> {
+fn broken(
+    state: &State,
+    plan: &Plan,
+    new: &[New<'_>],
+    promise: &Promise,
+    keys: &Keys<'_>,
+) -> Option<String> {
     let Some(job) = state.jobs.get(&promise.job) else { return Some("it is not there".to_owned()) };
     if !job.is_pending() || new.iter().any(|n| n.job.id == promise.job) {
         return Some("it does not wait".to_owned());
@@ -51,10 +59,10 @@ fn broken(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise) -> Opt
         return Some("its start is past".to_owned());
     }
     // Where the start is not known, only what starts behind it without an end stands in its way.
-    let own = crate::order::key(state, job);
+    let own = keys.of(job);
     let behind: Vec<New<'_>> = new
         .iter()
-        .filter(|n| promise.start != Timestamp::NEVER || crate::order::key(state, n.job) > own)
+        .filter(|n| promise.start != Timestamp::NEVER || keys.of(n.job) > own)
         .map(|n| New { job: n.job, placement: n.placement, end: n.end })
         .collect();
     let new = behind.as_slice();

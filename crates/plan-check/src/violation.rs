@@ -109,6 +109,8 @@ pub enum Rule {
     Exclusive,
     /// A start that delays a promised one, or a promise that does not hold.
     PromiseDelayed,
+    /// A start beyond a limit of its association or QOS.
+    Limit,
     /// A job started before one that comes first, and nothing protects that one.
     Overtaken,
     /// A job that may start now was left waiting.
@@ -164,13 +166,14 @@ impl Rule {
             Self::LicencesOverallocated => "LICENCES_OVERALLOCATED",
             Self::Exclusive => "EXCLUSIVE",
             Self::PromiseDelayed => "PROMISE_DELAYED",
+            Self::Limit => "LIMIT",
             Self::Overtaken => "OVERTAKEN",
             Self::LeftWaiting => "LEFT_WAITING",
         }
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -216,6 +219,7 @@ impl Rule {
         Self::LicencesOverallocated,
         Self::Exclusive,
         Self::PromiseDelayed,
+        Self::Limit,
         Self::Overtaken,
         Self::LeftWaiting,
     ];

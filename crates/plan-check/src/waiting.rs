@@ -4,9 +4,11 @@
 //! now on nodes without a promise, or that end before any promise begins.
 
 use crate::fit::{New, Room, When, lies_on, room};
+use crate::keys::Keys;
 use crate::layout::{neighbours, satisfied};
 use crate::{
-    Rule, Violation, affinity, decided, eligible, order, promise, reservation, starts, topology,
+    Rule, Violation, affinity, decided, eligible, limits, order, promise, reservation, starts,
+    topology,
 };
 use muster_model::{
     BackfillMode, Job, JobId, Node, NodeId, Partition, Plan, Promise, State, Timestamp,
@@ -27,11 +29,9 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         .iter()
         .any(|p| state.jobs.get(&p.job).is_some_and(|job| affinity::looks_at_jobs(job)));
     let decided = decided(plan);
-    let keys: Vec<_> = plan
-        .promises
-        .iter()
-        .map(|p| state.jobs.get(&p.job).map(|j| order::key(state, j)))
-        .collect();
+    let order = Keys::new(state, plan.now);
+    let keys: Vec<_> =
+        plan.promises.iter().map(|p| state.jobs.get(&p.job).map(|j| order.of(j))).collect();
     let waiting = state
         .index
         .pending
@@ -44,7 +44,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         .take(JOBS_MAX);
     for job in waiting {
         // Only what was promised to jobs before it stands in its way.
-        let own = order::key(state, job);
+        let own = order.of(job);
         let before: Vec<&Promise> = plan
             .promises
             .iter()
@@ -56,7 +56,9 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         let end = plan.now.plus_limit(job.time_limit);
         let harmless = before.iter().all(|p| end <= p.start && end != Timestamp::NEVER);
         for partition in job.spec.partitions.iter().filter_map(|p| state.partitions.get(p)) {
-            if !order::may_use(state, plan, job, partition) {
+            if !order::may_use(state, plan, job, partition)
+                || limits::may_hold(state, plan, job, partition, &order)
+            {
                 continue;
             }
             // Without backfill a promise closes the partition for all behind it.

@@ -322,6 +322,27 @@ impl Ask {
         (some && least <= most).then_some((least, most))
     }
 
+    /// The same on fewer than so many nodes; `None` where the request does not allow that.
+    pub(crate) fn with_fewer_nodes(&self, than: u32) -> Option<Self> {
+        let nodes = match &self.request.nodes {
+            Some(NodeCount::Range { min, max }) if *min < than && max > min => {
+                NodeCount::Range { min: *min, max: than.saturating_sub(1).max(*min) }
+            }
+            None if than > 1 => NodeCount::Range { min: 1, max: than - 1 },
+            Some(NodeCount::OneOf(set)) => {
+                let fewer: BTreeSet<u32> = set.range(..than).copied().collect();
+                if fewer.is_empty() {
+                    return None;
+                }
+                NodeCount::OneOf(fewer)
+            }
+            _ => return None,
+        };
+        let mut request = Request::clone(&self.request);
+        request.nodes = Some(nodes);
+        Some(Self { request: Arc::new(request), ..self.clone() })
+    }
+
     /// True where more than one node could help: there is more than one task, GPU of a total or
     /// counted feature.
     pub(crate) fn can_be_spread(&self) -> bool {

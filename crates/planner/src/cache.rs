@@ -1,6 +1,6 @@
 //! Following the state: only what changed since the last look is taken up.
 
-use crate::queue::{Queue, makes_uid_matter};
+use crate::queue::{Classes, Queue, makes_uid_matter};
 use crate::round::{Budget, Outcome};
 use crate::world::World;
 use muster_model::{Job, JobId, State, Timestamp};
@@ -36,6 +36,8 @@ fn is_copy(a: &State, b: &State) -> bool {
         && a.nodes.ptr_eq(&b.nodes)
         && a.partitions.ptr_eq(&b.partitions)
         && a.qos.ptr_eq(&b.qos)
+        && a.accounts.ptr_eq(&b.accounts)
+        && a.usage.ptr_eq(&b.usage)
         && a.licences.ptr_eq(&b.licences)
         && Arc::ptr_eq(&a.policy, &b.policy)
 }
@@ -90,7 +92,7 @@ impl Cache {
     fn rebuild(&mut self, state: &State, now: Timestamp) {
         self.seen = state.clone();
         self.world = World::new(state, now);
-        self.queue = Queue { now, ..Queue::default() };
+        self.queue = Queue::new(now, Classes::of(state));
         let unfinished = state.index.pending.iter().chain(&state.index.active);
         self.user_exclusive = unfinished
             .filter_map(|id| state.jobs.get(id))
@@ -107,6 +109,7 @@ impl Cache {
         let seen = &self.seen;
         seen.policy != state.policy
             || seen.qos != state.qos
+            || seen.accounts != state.accounts
             || seen.partitions != state.partitions
             || seen.reservations != state.reservations
             || (!state.reservations.is_empty() && seen.accounts != state.accounts)

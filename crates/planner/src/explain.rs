@@ -2,7 +2,7 @@
 
 use crate::cache::Cache;
 use crate::gates::gate_reasons;
-use crate::order::{OrderKey, order_key};
+use crate::order::{Keys, OrderKey};
 use crate::queue::group;
 use crate::reasons::Reasoner;
 use crate::suggest::{Suggestion, suggestions};
@@ -45,7 +45,8 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     let memo = cache.planned(state, now);
     let outcome = &memo.outcome;
     let reasoner = Reasoner::new(cache, state, now, outcome);
-    let ahead = jobs_ahead(cache, order_key(state, leader(state, job)));
+    let keys = &reasoner.keys;
+    let ahead = jobs_ahead(cache, keys, keys.of(leader(state, job)));
     let reasons = all_reasons(&reasoner, state, job, ahead.len());
     let starts_now = reasoner.starts_now(id);
     let is_free = job.eligible.is_some_and(|at| at <= now);
@@ -72,9 +73,10 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
 pub(crate) fn reasons(cache: &mut Cache, state: &State, id: JobId, now: Timestamp) -> Vec<Reason> {
     let Some(job) = state.jobs.get(&id).filter(|j| j.is_pending()) else { return Vec::new() };
     let memo = cache.planned(state, now);
-    let key = order_key(state, leader(state, job));
+    let order = Keys::new(state, now);
+    let key = order.of(leader(state, job));
     let shapes = cache.queue.shapes.iter().flatten();
-    let ahead = shapes.map(|shape| shape.waiting.range(..key).count()).sum();
+    let ahead = shapes.map(|shape| order.count_before(&shape.waiting, key)).sum();
     all_reasons(&Reasoner::new(cache, state, now, &memo.outcome), state, job, ahead)
 }
 
@@ -97,10 +99,14 @@ fn leader<'a>(state: &'a State, job: &'a Arc<Job>) -> &'a Arc<Job> {
 }
 
 /// The waiting jobs before this place in the queue, in order.
-fn jobs_ahead(cache: &Cache, key: OrderKey) -> Vec<JobId> {
+fn jobs_ahead(cache: &Cache, order: &Keys<'_>, key: OrderKey) -> Vec<JobId> {
     let shapes = cache.queue.shapes.iter().flatten();
-    let mut keys: Vec<OrderKey> =
-        shapes.flat_map(|shape| shape.waiting.range(..key).copied()).collect();
+    let mut keys: Vec<OrderKey> = shapes
+        .flat_map(|shape| {
+            // Jobs of a shape keep their order, so the first that is behind ends it.
+            shape.waiting.iter().map(|own| order.live(*own)).take_while(|own| *own < key)
+        })
+        .collect();
     keys.sort_unstable();
     keys.into_iter().map(|key| key.3).collect()
 }
@@ -118,6 +124,10 @@ fn all_reasons(
     reasons.extend(reasoner.blocked_alone(job));
     if !reasons.is_empty() {
         return reasons;
+    }
+    let limits = reasoner.limits_on(job);
+    if !limits.is_empty() {
+        return limits;
     }
     if let Some(peer) = reasoner.split_peer(job) {
         return vec![Reason::HetPeer { peer }];
@@ -137,7 +147,7 @@ fn all_reasons(
         return vec![reserved];
     }
     let behind = reasoner.head_of(job).filter(|head| *head != job.id);
-    let key = order_key(state, leader(state, job));
+    let key = reasoner.keys.of(leader(state, job));
     let waits = reasoner.wait_reason(job, key, ahead as u32, behind);
     let is_behind = matches!(waits, Reason::Priority { .. });
     reasons.push(waits);

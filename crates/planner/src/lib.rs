@@ -25,6 +25,7 @@ mod gang;
 mod gates;
 mod holes;
 mod levels;
+pub mod limits;
 mod order;
 mod outlook;
 mod profile;

@@ -1,9 +1,11 @@
 //! Waiting jobs, by shape: what one of a shape is answered holds for all of it.
 
 use crate::ask::Ask;
-use crate::order::{OrderKey, order_key};
+use crate::order::{OrderKey, waiting_key};
 use crate::reservations::{lane, ways};
-use muster_model::{Exclusive, Job, JobId, Request, Seconds, State, TimeLimit, Timestamp};
+use muster_model::{
+    Exclusive, Job, JobId, OrderMode, Request, Seconds, State, TimeLimit, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,6 +27,44 @@ pub(crate) struct PartKey {
     wishes_switches: bool,
     /// The reservations that it may be in.
     inside: Vec<String>,
+    /// Its QOS lets it ask for more time than a partition gives.
+    any_time: bool,
+}
+
+/// Who a component runs for, where that decides when it may start: account, user and QOS.
+type Association = (String, String, String);
+
+/// For each component, the ways to ask for it.
+pub(crate) type Asks = Arc<Vec<Vec<Ask>>>;
+
+/// What parts jobs of one request further: whose limits and whose priority they have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Class {
+    associations: Vec<Association>,
+    /// Nice value, priority set by hand and site factor of the first component.
+    terms: Option<(i64, Option<u32>, i64)>,
+}
+
+/// Whether jobs of one request are parted further.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Classes {
+    /// All are alike.
+    #[default]
+    None,
+    /// By association, whose limits they stand under.
+    Limited,
+    /// By association and by what their priority rests on.
+    Ranked,
+}
+
+impl Classes {
+    pub(crate) fn of(state: &State) -> Self {
+        match state.policy.order {
+            OrderMode::Multifactor => Self::Ranked,
+            OrderMode::Fifo if crate::limits::any(state) => Self::Limited,
+            OrderMode::Fifo => Self::None,
+        }
+    }
 }
 
 /// What makes two queue entries equal for a round.
@@ -33,6 +73,7 @@ pub(crate) struct ShapeKey {
     parts: Vec<PartKey>,
     /// The array, where it is throttled: its tasks share a bound that others do not.
     array: Option<JobId>,
+    class: Option<Class>,
 }
 
 /// The waiting jobs of one shape that are free to start, in order.
@@ -41,7 +82,10 @@ pub(crate) struct Shape {
     pub(crate) array: Option<JobId>,
     pub(crate) waiting: BTreeSet<OrderKey>,
     /// For each component, the ways to ask for it: one for each partition that could start it.
-    pub(crate) asks: Arc<Vec<Vec<Ask>>>,
+    pub(crate) asks: Asks,
+    /// Shapes with one number here differ only in whose they are: what does not fit for one does
+    /// not for the other.
+    pub(crate) fit: usize,
 }
 
 /// All waiting jobs: those free to start by shape, those that will be free by time, and those that
@@ -59,6 +103,10 @@ pub(crate) struct Queue {
     pub(crate) patience: BTreeSet<(Timestamp, JobId)>,
     /// Jobs free to start at this instant are in their shape's set.
     pub(crate) now: Timestamp,
+    pub(crate) classes: Classes,
+    /// Requests that shapes of several classes share: number, shapes that have it, asks.
+    fits: BTreeMap<ShapeKey, (usize, usize, Asks)>,
+    unused_fits: Vec<usize>,
 }
 
 /// The jobs that start together with this one: itself, or all components where it is the first.
@@ -107,6 +155,11 @@ pub(crate) fn switch_wish(state: &State, job: &Job) -> Option<(u32, Timestamp)> 
 }
 
 impl Queue {
+    /// An empty queue at an instant.
+    pub(crate) fn new(now: Timestamp, classes: Classes) -> Self {
+        Self { now, classes, ..Self::default() }
+    }
+
     /// Takes up a waiting job. A component's group is taken up with its first component.
     pub(crate) fn add(&mut self, state: &State, uid_matters: bool, job: &Arc<Job>) {
         if !job.is_pending() {
@@ -129,10 +182,10 @@ impl Queue {
                 self.patience.insert((until, group[0].id));
             }
         }
-        let key = shape_key(state, uid_matters, self.now, &group);
+        let key = self.shape_key(state, uid_matters, &group);
         let at = self.shape_of(state, key, &group);
         if let Some(shape) = self.shapes.get_mut(at).and_then(Option::as_mut) {
-            shape.waiting.insert(order_key(state, job));
+            shape.waiting.insert(waiting_key(state, job));
         }
     }
 
@@ -154,14 +207,15 @@ impl Queue {
         for (_, until) in group.iter().filter_map(|job| switch_wish(state, job)) {
             self.patience.remove(&(until, group[0].id));
         }
-        let key = shape_key(state, uid_matters, self.now, &group);
+        let key = self.shape_key(state, uid_matters, &group);
         let Some(at) = self.by_key.get(&key).copied() else { return };
         let Some(shape) = self.shapes.get_mut(at).and_then(Option::as_mut) else { return };
-        shape.waiting.remove(&order_key(state, job));
+        shape.waiting.remove(&waiting_key(state, job));
         if shape.waiting.is_empty() {
             self.shapes[at] = None;
             self.unused.push(at);
             self.by_key.remove(&key);
+            self.leave_fit(&key);
         }
     }
 
@@ -185,40 +239,102 @@ impl Queue {
         }
     }
 
+    /// What is known of shapes by number, by what they are: numbers change from state to state.
+    pub(crate) fn by_shape<T: Clone>(
+        &self,
+        by_number: &BTreeMap<usize, T>,
+    ) -> BTreeMap<Arc<ShapeKey>, T> {
+        let of = |(key, at): (&Arc<ShapeKey>, &usize)| {
+            Some((Arc::clone(key), by_number.get(at)?.clone()))
+        };
+        self.by_key.iter().filter_map(of).collect()
+    }
+
+    /// How many numbers of [`Shape::fit`] there are.
+    pub(crate) fn fits_len(&self) -> usize {
+        match self.classes {
+            Classes::None => self.shapes.len(),
+            _ => self.fits.len() + self.unused_fits.len(),
+        }
+    }
+
+    fn enter_fit(&mut self, key: &ShapeKey, asks: impl FnOnce() -> Asks) -> (usize, Asks) {
+        let key = ShapeKey { class: None, ..key.clone() };
+        if let Some((fit, shapes, asks)) = self.fits.get_mut(&key) {
+            *shapes += 1;
+            return (*fit, Arc::clone(asks));
+        }
+        let (fit, asks) = (self.unused_fits.pop().unwrap_or(self.fits.len()), asks());
+        self.fits.insert(key, (fit, 1, Arc::clone(&asks)));
+        (fit, asks)
+    }
+
+    fn leave_fit(&mut self, key: &ShapeKey) {
+        if key.class.is_none() {
+            return;
+        }
+        let key = ShapeKey { class: None, ..key.clone() };
+        let Some((fit, shapes, _)) = self.fits.get_mut(&key) else { return };
+        *shapes -= 1;
+        if *shapes == 0 {
+            self.unused_fits.push(*fit);
+            self.fits.remove(&key);
+        }
+    }
+
+    /// What a group of jobs is at the present instant.
+    pub(crate) fn shape_key(
+        &self,
+        state: &State,
+        uid_matters: bool,
+        group: &[&Arc<Job>],
+    ) -> ShapeKey {
+        let throttled = |job: &Arc<Job>| {
+            job.array
+                .map(|task| task.array)
+                .filter(|id| state.index.arrays.get(id).is_some_and(|a| a.throttle.is_some()))
+        };
+        ShapeKey {
+            parts: group.iter().map(|job| part_key(state, uid_matters, self.now, job)).collect(),
+            array: group.first().and_then(|job| throttled(job)),
+            class: class(self.classes, group),
+        }
+    }
+
     fn shape_of(&mut self, state: &State, key: ShapeKey, group: &[&Arc<Job>]) -> usize {
         if let Some(at) = self.by_key.get(&key) {
             return *at;
         }
+        let at = self.unused.pop().unwrap_or_else(|| {
+            self.shapes.push(None);
+            self.shapes.len() - 1
+        });
+        let now = self.now;
+        let new = || Arc::new(group.iter().map(|job| asks(state, job, now)).collect());
+        let (fit, asks) = match key.class {
+            None => (at, new()),
+            Some(_) => self.enter_fit(&key, new),
+        };
         let key = Arc::new(key);
-        let shape = Shape {
-            array: key.array,
-            waiting: BTreeSet::new(),
-            asks: Arc::new(group.iter().map(|job| asks(state, job, self.now)).collect()),
-        };
-        let at = match self.unused.pop() {
-            Some(at) => {
-                self.shapes[at] = Some(shape);
-                at
-            }
-            None => {
-                self.shapes.push(Some(shape));
-                self.shapes.len() - 1
-            }
-        };
+        let waiting = BTreeSet::new();
+        self.shapes[at] = Some(Shape { array: key.array, waiting, asks, fit });
         self.by_key.insert(key, at);
         at
     }
 }
 
-fn shape_key(state: &State, uid_matters: bool, now: Timestamp, group: &[&Arc<Job>]) -> ShapeKey {
-    let throttled = |job: &Arc<Job>| {
-        job.array
-            .map(|task| task.array)
-            .filter(|id| state.index.arrays.get(id).is_some_and(|a| a.throttle.is_some()))
+/// What parts a group from others with its request.
+fn class(classes: Classes, group: &[&Arc<Job>]) -> Option<Class> {
+    let of = |job: &&Arc<Job>| {
+        let spec = &job.spec;
+        (spec.account.clone(), spec.owner.user.clone(), spec.qos.clone())
     };
-    ShapeKey {
-        parts: group.iter().map(|job| part_key(state, uid_matters, now, job)).collect(),
-        array: group.first().and_then(|job| throttled(job)),
+    let associations = || group.iter().map(of).collect();
+    let terms = group.first().map(|job| (job.spec.nice, job.spec.priority, job.spec.site_factor));
+    match classes {
+        Classes::None => None,
+        Classes::Limited => Some(Class { associations: associations(), terms: None }),
+        Classes::Ranked => Some(Class { associations: associations(), terms }),
     }
 }
 
@@ -243,6 +359,7 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
         account: picky.then(|| spec.account.clone()),
         inside: ways(state, job).into_iter().flatten().collect(),
         wishes_switches: switch_wish(state, job).is_some_and(|(_, until)| until > now),
+        any_time: any_time(state, job),
     }
 }
 
@@ -253,6 +370,23 @@ pub(crate) fn makes_uid_matter(job: &Job) -> bool {
     let in_part = request.gpu_share.is_some() || request.gpu_memory.is_some();
     let looks = request.affinity.as_ref().is_some_and(|a| a.looks_at_jobs());
     !job.state.is_over() && (request.exclusive == Exclusive::User || in_part || looks)
+}
+
+/// True where the job's QOS lets it ask for more time than a partition gives.
+fn any_time(state: &State, job: &Job) -> bool {
+    state.qos.get(&job.spec.qos).is_some_and(|qos| qos.flags.partition_time_limit)
+}
+
+/// The limit a job has in a partition, under its QOS.
+pub(crate) fn limit_of(
+    state: &State,
+    partition: &muster_model::Partition,
+    job: &Job,
+) -> Option<TimeLimit> {
+    if any_time(state, job) {
+        return Some(job.time_limit);
+    }
+    limit_in(partition, job.time_limit, job.spec.time_min)
 }
 
 /// The limit a job has in a partition; `None` where it asks for more than the partition gives.
@@ -284,7 +418,7 @@ pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
         .filter(|(_, p)| p.state.starts_jobs())
         .filter(|(_, p)| p.allow_accounts.is_empty() || p.allow_accounts.contains(&spec.account))
         .filter_map(|(inside, partition)| {
-            let limit = limit_in(partition, job.time_limit, spec.time_min)?;
+            let limit = limit_of(state, partition, job)?;
             let time_min = spec.time_min.map(|s| s.0);
             let uid = spec.owner.uid;
             let policy = &state.policy.devices;

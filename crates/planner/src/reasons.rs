@@ -5,7 +5,8 @@ use crate::cache::Cache;
 use crate::free::Span;
 use crate::gang::{Cursor, Picks, place_with_cursor};
 use crate::gates::gate_reasons;
-use crate::order::OrderKey;
+use crate::limits::Limits;
+use crate::order::{Keys, OrderKey};
 use crate::queue::{asks, group, switch_wish};
 use crate::round::{Budget, Outcome};
 use crate::shortage;
@@ -29,6 +30,7 @@ pub(crate) struct Reasoner<'a> {
     bare: OnceCell<World>,
     empty: OnceCell<World>,
     order: Vec<usize>,
+    pub(crate) keys: Keys<'a>,
 }
 
 /// What a shape lacks.
@@ -57,8 +59,13 @@ pub(crate) fn all(
     let reasoner = Reasoner::new(cache, state, now, outcome);
     let mut reasons: BTreeMap<JobId, Reason> = BTreeMap::new();
     let mut queued: Vec<(OrderKey, usize)> = Vec::new();
+    let keys = &reasoner.keys;
     for (at, shape) in cache.queue.shapes.iter().enumerate() {
-        queued.extend(shape.iter().flat_map(|s| s.waiting.iter().map(move |key| (*key, at))));
+        queued.extend(
+            shape.iter().flat_map(|s| {
+                s.waiting.iter().map(|key| (keys.live(*key), at)).collect::<Vec<_>>()
+            }),
+        );
     }
     queued.sort_unstable();
     let mut verdicts: BTreeMap<usize, Verdict> = BTreeMap::new();
@@ -68,7 +75,14 @@ pub(crate) fn all(
             reasons.insert(job.id, Reason::NotPlannedYet);
             continue;
         }
-        let verdict = verdicts.entry(*at).or_insert_with(|| reasoner.verdict(job)).clone();
+        let verdict = verdicts.entry(*at).or_insert_with(|| match reasoner.verdict(job) {
+            Verdict::Waits(head) => {
+                let held = group(state, job).and_then(|group| reasoner.limit_on(&group));
+                held.cloned().map_or(Verdict::Waits(head), Verdict::Blocked)
+            }
+            blocked @ Verdict::Blocked(_) => blocked,
+        });
+        let verdict = verdict.clone();
         let reason = match verdict {
             Verdict::Blocked(reason) => reason,
             Verdict::Waits(head) => {
@@ -117,6 +131,7 @@ impl<'a> Reasoner<'a> {
             bare: OnceCell::new(),
             empty: OnceCell::new(),
             order: cache.world.order_now(state.policy.nodes),
+            keys: Keys::new(state, now),
         }
     }
 
@@ -128,6 +143,46 @@ impl<'a> Reasoner<'a> {
     /// Every node that is up, empty of jobs and of what is not ours.
     fn empty(&self) -> &World {
         self.empty.get_or_init(|| World::bare(self.state, Bare::Usable))
+    }
+
+    /// The first limit that holds a group of jobs, where nothing else keeps one of them for good.
+    fn limit_on(&self, group: &[&Arc<Job>]) -> Option<&'a Reason> {
+        if self.outcome.held.is_empty() {
+            return None;
+        }
+        let shape = self.cache.queue.shape_key(self.state, self.cache.uid_matters(), group);
+        let held = self.outcome.held.get(&shape)?;
+        let kept = |job: &&Arc<Job>| {
+            !gate_reasons(self.state, job, self.now).is_empty() || self.blocked_alone(job).is_some()
+        };
+        (group.len() == 1 || !group.iter().any(kept)).then_some(held)
+    }
+
+    /// Every limit that holds a job, beside what the round starts.
+    pub(crate) fn limits_on(&self, job: &Arc<Job>) -> Vec<Reason> {
+        let leader = job.het.and_then(|part| self.state.jobs.get(&part.leader)).unwrap_or(job);
+        let held = group(self.state, leader).and_then(|group| self.limit_on(&group));
+        let Some(held) = held else { return Vec::new() };
+        if job.het.is_some() {
+            return vec![held.clone()];
+        }
+        let mut limits = Limits::new(self.state, self.now);
+        for decision in &self.outcome.plan.decisions {
+            let Decision::Start(starts) = decision else { continue };
+            for start in starts {
+                if let Some(job) = self.state.jobs.get(&start.job) {
+                    limits.count_placement(job, &start.placement, start.time_limit);
+                }
+            }
+        }
+        let asks = asks(self.state, job, self.now);
+        let mut reasons = asks
+            .first()
+            .map_or_else(Vec::new, |ask| limits.before_placement(job, &ask.partition, ask.limit));
+        // The list shows the first that held it.
+        reasons.retain(|reason| reason != held);
+        reasons.insert(0, held.clone());
+        reasons
     }
 
     pub(crate) fn starts_now(&self, job: JobId) -> bool {
@@ -353,6 +408,10 @@ impl<'a> Reasoner<'a> {
             }
             if self.starts.contains(&leader.id) {
                 reasons.extend(group.iter().map(|job| (job.id, Reason::NotPlannedYet)));
+                continue;
+            }
+            if let Some(held) = self.limit_on(&group) {
+                reasons.extend(group.iter().map(|job| (job.id, held.clone())));
                 continue;
             }
             let Some((culprit, own)) = self.het_culprit(&mut world, &group) else {

@@ -23,8 +23,9 @@ use crate::ask::Ask;
 use crate::cache::Cache;
 use crate::depth::Depth;
 use crate::gang::{Cursor, Pick, Picks};
-use crate::order::{OrderKey, order_key};
-use crate::queue::group;
+use crate::limits::Limits;
+use crate::order::{Keys, OrderKey, waiting_key};
+use crate::queue::{ShapeKey, group};
 use crate::timeline;
 use crate::world::World;
 use muster_model::{
@@ -72,6 +73,8 @@ pub(crate) struct Outcome {
     pub(crate) promised: BTreeMap<String, JobId>,
     /// The first job that was not looked at because the budget ended.
     pub(crate) stopped_at: Option<OrderKey>,
+    /// Shapes that limits hold, with the first that does.
+    pub(crate) held: BTreeMap<Arc<ShapeKey>, Reason>,
 }
 
 /// A round under way.
@@ -89,6 +92,8 @@ pub(crate) struct Round<'a> {
     pub(crate) settled: BTreeSet<JobId>,
     /// Tasks that this round starts, by array.
     pub(crate) tasks_started: BTreeMap<JobId, u32>,
+    pub(crate) keys: Keys<'a>,
+    pub(crate) limits: Limits<'a>,
     /// What the rounds before started on this walk, by place in the queue; empty but in a round
     /// that goes on.
     replayed: BTreeMap<OrderKey, Started>,
@@ -100,8 +105,12 @@ pub(crate) struct Walk {
     pub(crate) depth: Depth,
     /// By shape, component and partition.
     pub(crate) cursors: BTreeMap<(usize, usize, usize), Cursor>,
-    /// By shape: what is known of it.
+    /// By what a shape asks for ([`Shape::fit`](crate::queue::Shape)): what is known of it.
     known: Vec<Known>,
+    /// Shapes that cannot start in some partition for a limit.
+    pub(crate) limited: BTreeSet<usize>,
+    /// Shapes that limits hold, with the first that does.
+    pub(crate) held: BTreeMap<usize, Reason>,
     /// Something started behind a promise.
     pub(crate) behind_promise: bool,
     /// Something was not started though another order of trying might have done it.
@@ -175,6 +184,8 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         started: Vec::new(),
         settled: rejects.keys().copied().collect(),
         tasks_started: BTreeMap::new(),
+        keys: Keys::new(state, now),
+        limits: Limits::new(state, now),
         replayed: BTreeMap::new(),
     };
     round.take_back();
@@ -202,7 +213,7 @@ impl Round<'_> {
             self.cache.world.release(job.id, placement, end);
             let (job, placement) = (Arc::clone(job), Arc::clone(placement));
             let limit = job.time_limit;
-            let key = order_key(self.state, &job);
+            let key = self.keys.of(&job);
             self.replayed.insert(key, Started { job, placement, end, limit });
         }
     }
@@ -234,7 +245,9 @@ impl Round<'_> {
             promises: Vec::new(),
             depth: Depth::new(&self.state.policy),
             cursors: BTreeMap::new(),
-            known: vec![blank; self.cache.queue.shapes.len()],
+            known: vec![blank; self.cache.queue.fits_len()],
+            limited: BTreeSet::new(),
+            held: BTreeMap::new(),
             behind_promise: false,
             unsure: false,
             last_looked_at: None,
@@ -243,10 +256,10 @@ impl Round<'_> {
         let mut heads: BTreeSet<(OrderKey, usize)> = BTreeSet::new();
         for (at, shape) in self.cache.queue.shapes.iter().enumerate() {
             let first = shape.as_ref().and_then(|s| s.waiting.first());
-            heads.extend(first.map(|key| (*key, at)));
+            heads.extend(first.map(|key| (self.keys.live(*key), at)));
         }
         let resume = self.budget.resume.as_ref().and_then(|r| self.state.jobs.get(&r.after));
-        let resume = resume.map(|job| order_key(self.state, job));
+        let resume = resume.map(|job| self.keys.of(job));
         while let Some((key, at)) = heads.pop_first() {
             // What the rounds before looked at and left waiting cannot start now.
             let was_seen = resume.is_some_and(|resume| key <= resume);
@@ -255,14 +268,13 @@ impl Round<'_> {
                 walk.stopped_at = Some(key);
                 break;
             }
-            walk.known[at].fails |= was_seen;
-            let answer = self.consider(&mut walk, at, key.3);
+            let answer = self.consider(&mut walk, at, key.3, !was_seen);
             if !was_seen {
                 walk.last_looked_at = Some(key.3);
             }
             match answer {
                 Answer::Settled => {}
-                Answer::Waits if walk.depth.goes_on() && !walk.known[at].hopeless => {}
+                Answer::Waits if walk.depth.goes_on() && !walk.known[self.fit(at)].hopeless => {}
                 Answer::Waits | Answer::No => continue,
             }
             heads.extend(self.next_of(at, key).map(|next| (next, at)));
@@ -274,15 +286,21 @@ impl Round<'_> {
     /// The next waiting job of a shape.
     fn next_of(&self, at: usize, after: OrderKey) -> Option<OrderKey> {
         let shape = self.cache.queue.shapes.get(at)?.as_ref()?;
-        shape.waiting.range((Bound::Excluded(after), Bound::Unbounded)).next().copied()
+        let after = waiting_key(self.state, self.state.jobs.get(&after.3)?);
+        let next = shape.waiting.range((Bound::Excluded(after), Bound::Unbounded)).next();
+        next.map(|key| self.keys.live(*key))
+    }
+
+    fn fit(&self, at: usize) -> usize {
+        self.cache.queue.shapes[at].as_ref().map_or(at, |shape| shape.fit)
     }
 
     fn asks(&self, at: usize) -> Arc<Vec<Vec<Ask>>> {
         self.cache.queue.shapes[at].as_ref().map(|s| Arc::clone(&s.asks)).unwrap_or_default()
     }
 
-    /// Starts a job, promises it a start, or neither.
-    fn consider(&mut self, walk: &mut Walk, at: usize, id: JobId) -> Answer {
+    /// Starts a job, promises it a start, or neither. `may_start`: no round before left it waiting.
+    fn consider(&mut self, walk: &mut Walk, at: usize, id: JobId, may_start: bool) -> Answer {
         self.work.jobs += 1;
         if self.settled.contains(&id) {
             return Answer::Settled;
@@ -298,14 +316,26 @@ impl Round<'_> {
         }
         let Some(job) = self.state.jobs.get(&id) else { return Answer::No };
         let Some(group) = group(self.state, job) else { return Answer::No };
-        if !walk.known[at].fails && self.start(walk, at, &asks, &group) {
+        // Who is held by a limit holds nobody: nothing is promised (case S-45).
+        if let Some(reason) = self.limit_on(&asks, &group) {
+            walk.held.insert(at, reason);
+            return Answer::No;
+        }
+        let fit = self.fit(at);
+        let failed = walk.known[fit].fails || walk.limited.contains(&at);
+        // A limit that only the placement shows is found by placing it again.
+        let may_try = may_start || !self.limits.is_idle();
+        if may_try && !failed && self.start(walk, at, &asks, &group) {
             walk.behind_promise |= !walk.promises.is_empty();
             return Answer::Settled;
         }
-        walk.known[at].fails = true;
         walk.unsure |= asks.iter().flatten().any(Ask::is_restless);
-        if !walk.known[at].hopeless {
-            self.promise(walk, at, &asks, &group);
+        walk.known[fit].fails |= may_try && !walk.limited.contains(&at);
+        if walk.held.contains_key(&at) {
+            return Answer::No;
+        }
+        if !walk.known[fit].hopeless && self.may_be_promised(&asks, &group) {
+            self.promise(walk, fit, &asks, &group);
         }
         Answer::Waits
     }
@@ -321,22 +351,22 @@ impl Round<'_> {
     }
 
     /// Promises the group a start, where the policy has a promise for it.
-    fn promise(&mut self, walk: &mut Walk, at: usize, asks: &[Vec<Ask>], group: &[&Arc<Job>]) {
+    fn promise(&mut self, walk: &mut Walk, fit: usize, asks: &[Vec<Ask>], group: &[&Arc<Job>]) {
         let Some(allowed) = walk.depth.allows(asks, group) else { return };
         let world = &mut self.cache.world;
-        let not_before = walk.known[at].not_before;
+        let not_before = walk.known[fit].not_before;
         let found = timeline::earliest(world, &allowed.parts, not_before, &mut self.work);
         let Some((start, places)) = found else {
-            walk.known[at].hopeless = true;
+            walk.known[fit].hopeless = true;
             return;
         };
         if allowed.within.is_some_and(|within| start > self.now.plus(within)) {
             timeline::undo(world, &places);
-            walk.known[at].hopeless = true;
+            walk.known[fit].hopeless = true;
             return;
         }
         if allowed.parts.iter().map(Vec::len).eq(asks.iter().map(Vec::len)) {
-            walk.known[at].not_before = start;
+            walk.known[fit].not_before = start;
         }
         let asked = allowed.parts.iter().flatten().copied();
         walk.depth.count(asked, places.iter().map(|(ask, _)| ask), group[0]);
@@ -404,6 +434,10 @@ impl Round<'_> {
             complete: walk.stopped_at.is_none() && (!was_resumed || walked.is_empty()),
             resume: resume.map(|after| Resume { after, started: walked }),
         };
-        Outcome { plan, promised: walk.depth.into_heads(), stopped_at: walk.stopped_at }
+        let held = match walk.held.is_empty() {
+            true => BTreeMap::new(),
+            false => self.cache.queue.by_shape(&walk.held),
+        };
+        Outcome { plan, promised: walk.depth.into_heads(), stopped_at: walk.stopped_at, held }
     }
 }

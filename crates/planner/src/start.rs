@@ -13,7 +13,7 @@ use std::sync::Arc;
 const FEW_NODES: usize = 256;
 
 /// An ask of a walk: shape, component, partition.
-type AskAt = (usize, usize, usize);
+pub(crate) type AskAt = (usize, usize, usize);
 
 impl Round<'_> {
     /// Starts all jobs of a group or none.
@@ -54,11 +54,14 @@ impl Round<'_> {
         order: &[usize],
     ) -> Option<Vec<Started>> {
         let mut starts: Vec<(usize, Started)> = Vec::with_capacity(group.len());
+        let counted = self.limits.counted(group.len());
         for part in order.iter().copied() {
             let job = group[part];
             let mut ways = asks[part].iter().enumerate();
-            let found = ways.find_map(|(nth, ask)| self.place_now(walk, (at, part, nth), ask));
+            let found = ways
+                .find_map(|(nth, ask)| self.place_within_limits(walk, (at, part, nth), job, ask));
             let Some((placement, limit)) = found else {
+                self.limits.restore(&counted);
                 for (_, started) in starts.drain(..).rev() {
                     self.cache.world.release(started.job.id, &started.placement, started.end);
                 }
@@ -71,6 +74,7 @@ impl Round<'_> {
             let end = self.now.plus_limit(limit);
             let behind = !walk.promises.is_empty();
             self.cache.world.occupy(job, &placement, end, behind);
+            self.limits.count_placement(job, &placement, limit);
             let placement = Arc::new(placement);
             starts.push((part, Started { job: Arc::clone(job), placement, end, limit }));
         }
@@ -80,7 +84,7 @@ impl Round<'_> {
 
     /// Where a component fits now, and the limit it gets: its own, or less where that is allowed
     /// and lets it end before a promise begins (case S-35).
-    fn place_now(
+    pub(crate) fn place_now(
         &mut self,
         walk: &mut Walk,
         at: AskAt,

@@ -460,3 +460,48 @@ fn a_down_node_takes_nothing() {
     lab.event(EventKind::NodeAvailability { node: NodeId(0), availability });
     assert_eq!(broken(&lab, &plan), BTreeSet::from([Rule::NodeUnusable]));
 }
+
+#[test]
+fn limits_are_kept() {
+    for (job, limit) in [
+        ("a gpus=2 time=60", "account default grp-tres=gres/gpu=1"),
+        ("a array=1-2 time=60", "account default grp-jobs=1"),
+        ("a array=1-2 time=60", "account root max-jobs=1\naccount default parent=root"),
+        ("a cpus=2 time=60", "qos normal max-tres-per-user=cpu=1"),
+        ("a nodes=1 tasks=2 time=60", "qos normal max-tres-per-node=cpu=1"),
+        ("a time=60", "qos normal max-wall=30"),
+        ("a time=60", "qos normal min-tres-per-job=cpu=2"),
+        ("a cpus=2 time=60", "account default grp-tres-run-mins=cpu=100"),
+        ("a cpus=2 time=60", "account default grp-tres-mins=cpu=100"),
+        ("a cpus=2 time=60", "user ada account=default max-tres-mins=cpu=100"),
+        ("a gpus=1 time=60", "qos pq grp-tres=billing=3\npartition main qos=pq billing=gres/gpu=4"),
+        ("a licences=sim:2 time=60", "qos normal max-tres-per-account=license/sim=1"),
+    ] {
+        let (mut lab, plan) = planned(&[job]);
+        for line in limit.lines() {
+            lab.set_up(line);
+        }
+        assert_eq!(broken(&lab, &plan), BTreeSet::from([Rule::Limit]), "{limit}");
+    }
+}
+
+#[test]
+fn who_is_more_important_now_is_not_overtaken() {
+    let site = "node n[1-2] cpus=1\npolicy order=multifactor fair-share=1000\n\
+                account lab shares=2\naccount shop";
+    for policy in ["", "policy fair-share-mode=classic"] {
+        let mut lab = Lab::new(&format!("{site}\n{policy}"));
+        lab.submit("running account=lab time=60");
+        let first_plan = plan(&lab);
+        lab.carry_out(&first_plan);
+        lab.at_minute(10);
+        lab.submit("late account=lab time=30");
+        lab.submit("head account=shop nodes=2 time=60");
+        let mut plan = plan(&lab);
+        // What the account used puts it behind, though it was there first.
+        assert_eq!(plan.promises[0].job, JobId(3));
+        assert_eq!(first(&mut plan).job, JobId(2));
+        plan.promises.clear();
+        assert_eq!(broken(&lab, &plan), BTreeSet::from([Rule::Overtaken]));
+    }
+}

@@ -112,6 +112,10 @@ fn all_reasons() -> Lab {
     lab.carry_out(&only);
     lab.submit_het("HET_PEER cpus=1 time=10 : peer hold time=10");
     lab.set_up("unreserve gone");
+    lab.set_up("account tight grp-jobs=0");
+    lab.submit("ASSOCIATION_LIMIT account=tight time=10");
+    lab.set_up("qos tight min-tres-per-job=cpu=2");
+    lab.submit("QOS_LIMIT qos=tight time=10");
     let held = [
         ("HELD_BY_ADMIN", Hold::Admin),
         ("REQUEUED", Hold::System(Reason::Requeued { until: Timestamp::from_secs(30) })),

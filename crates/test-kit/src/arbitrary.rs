@@ -9,8 +9,13 @@ use muster_model::{
 };
 use proptest::prelude::*;
 
-/// A cluster of one to five small nodes in one or two partitions.
+/// A cluster of one to five small nodes in one or two partitions, with or without accounts that are
+/// limited and priorities that change with time.
 pub fn cluster() -> impl Strategy<Value = String> {
+    (nodes(), accounts()).prop_map(|(nodes, accounts)| format!("{nodes}\n{accounts}"))
+}
+
+fn nodes() -> impl Strategy<Value = String> {
     let modes =
         ["", "", "", " gpu-mode=0@time-slice:4", " gpu-mode=0@mig;1@mps:5", " gpu-mode=none"];
     let mode = prop::sample::select(modes.to_vec());
@@ -92,6 +97,52 @@ fn joins(which: usize, nodes: usize) -> Vec<String> {
         lines.push(format!("domain two level=leaf nodes=n[{}-{nodes}]{above}", half + 1));
     }
     lines
+}
+
+/// Accounts, limits and priorities, half of the time none at all.
+pub fn accounts() -> impl Strategy<Value = String> {
+    let order = prop_oneof![
+        1 => Just(String::new()),
+        2 => (0u32..3000, 0u32..3000, 0u32..2000, 0u32..2000).prop_map(|(age, fair, size, qos)| {
+            format!(
+                "policy order=multifactor age={age} fair-share={fair} job-size={size} qos={qos} \
+                 partition=500 tres=cpu=300,gres/gpu=700 max-age=200 half-life=60"
+            )
+        }),
+        1 => Just("policy order=multifactor fair-share=1000 fair-share-mode=classic half-life=30 \
+                   favour-small=yes job-size=10".to_owned()),
+    ];
+    let limit = prop::sample::select(vec![
+        "account lab grp-jobs=2",
+        "account lab grp-tres=gres/gpu=2",
+        "account lab grp-tres=cpu=3",
+        "account root grp-tres=mem=2G",
+        "account lab max-wall=60",
+        "account lab grp-tres-mins=cpu=200",
+        "account lab grp-tres-run-mins=gres/gpu=120",
+        "user ada account=lab max-jobs=1",
+        "user mara account=lab max-tres=gres/gpu=1",
+        "account team max-tres-per-node=cpu=2",
+        "account team grp-wall=40",
+        "qos high max-jobs-per-user=1",
+        "qos high max-tres-per-user=cpu=2",
+        "qos high max-tres-per-account=gres/gpu:a100=1",
+        "qos high min-tres-per-job=cpu=2",
+        "qos high grp-jobs=3 flags=over-part-qos",
+        "qos high min-prio-threshold=1000",
+        "qos high usage-factor=2000 flags=usage-factor-safe max-tres-mins-per-job=cpu=100",
+        "qos high flags=partition-time-limit",
+        "qos pq max-tres-per-job=cpu=3 grp-jobs=2\npartition main qos=pq billing=cpu=1,mem=0.25G,gres/gpu=4",
+        "partition main billing=gres/gpu=2\naccount lab grp-tres=billing=3",
+    ]);
+    let tree = "account root\naccount lab parent=root shares=3\naccount team parent=lab\n\
+                account other shares=2\nqos high priority=100\nqos normal";
+    (prop::bool::ANY, order, prop::collection::vec(limit, 0..4)).prop_map(
+        move |(any, order, limits)| match any {
+            false => String::new(),
+            true => format!("{tree}\n{order}\n{}", limits.join("\n")),
+        },
+    )
 }
 
 /// A request as options, now and then one that can never be met.
@@ -195,7 +246,16 @@ pub fn job() -> impl Strategy<Value = String> {
         1 => Just(" reservation=r0"),
         1 => Just(" reservation=r1,r0 user=mara"),
     ];
-    (request(), time, who).prop_map(|(r, t, w)| format!("j{r}{t}{w}"))
+    let charged = prop_oneof![
+        4 => Just(""),
+        2 => Just(" account=lab"),
+        1 => Just(" account=lab user=mara"),
+        1 => Just(" account=team"),
+        1 => Just(" account=team qos=high"),
+        1 => Just(" account=other qos=high"),
+        1 => Just(" qos=high"),
+    ];
+    (request(), time, who, charged).prop_map(|(r, t, w, c)| format!("j{r}{t}{w}{c}"))
 }
 
 /// A reservation of some nodes of such a cluster, as what comes after `reservation`.

@@ -4,7 +4,9 @@
 //! node n[1-4] cpus=8 gpus=4xa100 gpumem=80G mem=64G features=fast,rack1 numa=2 gres=fpga:2
 //! partition debug nodes=n1 max-time=30 tier=2
 //! licence sim 4
-//! qos high priority=1000
+//! qos high priority=1000 grp-tres=gres/gpu=8 flags=no-decay
+//! account lab parent=faculty shares=3 grp-jobs=10
+//! user ada account=lab shares=2 max-jobs=4
 //! policy backfill=none
 //! level leaf link=50000 uplink=100000
 //! domain l1 level=leaf nodes=n[1-2] in=s1
@@ -12,13 +14,13 @@
 //! ```
 //! Nodes belong to partition `main` unless they say otherwise; times are minutes.
 
+use crate::accounts_text;
 use crate::preempt_text;
 use crate::text::{field, memory, names, number, words};
 use muster_model::sharing::{DeviceMode, MigInstance, MigMode, Sharing};
 use muster_model::{
-    Account, Availability, BackfillMode, CpuSet, Device, EngineName, EventKind, Licence, Mib, Node,
-    NodeChoice, NodeId, NumaDomain, Partition, PartitionState, Policy, Qos, Seconds, State,
-    TimeLimit,
+    Availability, BackfillMode, CpuSet, Device, EngineName, EventKind, Licence, Mib, Node,
+    NodeChoice, NodeId, NumaDomain, Partition, PartitionState, Policy, Seconds, State, TimeLimit,
 };
 
 /// The events that one line of a fixture stands for; `None` where it is not such a line.
@@ -33,36 +35,12 @@ pub fn line_events(state: &State, line: &str) -> Option<Vec<EventKind>> {
             let licence = Licence { name: name.clone(), total: number(total) };
             Some(vec![EventKind::LicenceSet { licence }])
         }
-        "qos" => {
-            let (name, fields) = rest.split_first()?;
-            let mut qos = Qos { name: name.clone(), ..Qos::default() };
-            for (key, value) in fields.iter().map(|w| field(w)) {
-                match key {
-                    _ if preempt_text::qos_field(&mut qos, key, value) => {}
-                    "priority" => qos.priority = number(value),
-                    _ => panic!("qos has no {key:?}"),
-                }
-            }
-            Some(vec![EventKind::QosSet { qos }])
-        }
-        "account" => {
-            let (name, fields) = rest.split_first()?;
-            let mut account = state.accounts.get(name).map_or_else(
-                || Account { name: name.clone(), ..Account::default() },
-                |a| a.as_ref().clone(),
-            );
-            for (key, value) in fields.iter().map(|w| field(w)) {
-                match key {
-                    _ if preempt_text::account_field(&mut account, key, value) => {}
-                    "parent" => account.parent = Some(value.to_owned()),
-                    _ => panic!("an account has no {key:?}"),
-                }
-            }
-            Some(vec![EventKind::AccountSet { account }])
-        }
         "reservation" | "unreserve" => {
             Some(vec![crate::reservation_text::event(state, first, rest)])
         }
+        "qos" => Some(vec![accounts_text::qos(state, rest)]),
+        "account" => Some(vec![accounts_text::account(state, rest)]),
+        "user" => Some(vec![accounts_text::user(state, rest)]),
         "policy" => Some(vec![policy(state, rest)]),
         "level" | "domain" | "topology" => {
             Some(vec![crate::topology_text::event(state, first, rest)])
@@ -246,6 +224,8 @@ fn partition(state: &State, words: &[String]) -> EventKind {
             "mem-per-node" => partition.default_memory_per_node = Some(memory(value)),
             "max-mem-per-cpu" => partition.max_memory_per_cpu = Some(memory(value)),
             "tier" => partition.tier = number(value),
+            "qos" => partition.qos = Some(value.to_owned()),
+            "billing" => partition.billing = accounts_text::billing(value),
             "priority" => partition.priority = number(value),
             "accounts" => {
                 partition.allow_accounts = value.split(',').map(str::to_owned).collect();
@@ -294,6 +274,7 @@ fn policy(state: &State, words: &[String]) -> EventKind {
             ("whole-for-parts", _) => policy.devices.whole_for_parts = value == "yes",
             ("memory-is-part", _) => policy.devices.memory_is_part = value == "yes",
             ("max-switch-wait", _) => policy.max_switch_wait = Seconds::minutes(number(value)),
+            _ if accounts_text::priority(&mut policy, key, value) => {}
             ("kill-invalid-dependency", _) => policy.kill_invalid_dependency = value == "yes",
             _ => panic!("policy has no {key}={value}"),
         }

@@ -10,6 +10,7 @@
 //! assert!(lab.state.jobs[&job].is_pending());
 //! ```
 
+mod accounts_text;
 mod affinity_text;
 pub mod arbitrary;
 pub mod fixture;

@@ -10,8 +10,8 @@ use crate::{fixture, job_text};
 use muster_model::node::ForeignUse;
 use muster_model::placement::DeviceGrant;
 use muster_model::{
-    Availability, Decision, Drain, EndCause, EventKind, ExitStatus, Hold, JobId, JobUpdate, Plan,
-    Preempt, Reason, Seconds, State, TimeLimit, Timestamp,
+    Availability, Decision, Drain, EndCause, EventKind, ExitStatus, FairShare, Hold, JobId,
+    JobUpdate, Plan, Preempt, Priorities, Reason, Seconds, ShareRow, State, TimeLimit, Timestamp,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -72,6 +72,8 @@ fn run_command(lab: &mut Lab, scheduler: &mut dyn Scheduler, command: &str) -> V
             lab.pass_reservations();
         }
         "plan" => return plan(lab, scheduler),
+        "priority" => return priority(lab),
+        "share" => return share(lab),
         "queue" => {
             let queue = scheduler.queue(&lab.state, lab.now);
             return queue
@@ -145,6 +147,50 @@ fn foreign(lab: &mut Lab, args: &[String]) {
     };
     let foreign = uses.iter().map(of).collect();
     lab.event(EventKind::NodeForeign { node, foreign });
+}
+
+/// Every waiting job with its priority and the terms that add up to it.
+fn priority(lab: &Lab) -> Vec<String> {
+    let priorities = Priorities::new(&lab.state, lab.now);
+    let jobs = lab.state.index.pending.iter().filter_map(|id| lab.state.jobs.get(id));
+    jobs.map(|job| {
+        let f = priorities.factors(job);
+        if let Some(by_hand) = f.by_hand {
+            return format!("{} {by_hand} = set by hand", title(&lab.state, job.id));
+        }
+        let tres: i64 = f.tres.values().map(|(_, term)| term).sum();
+        format!(
+            "{} {} = site {} + age {} + fair share {} + size {} + partition {} + qos {} + tres {tres} - nice {}",
+            title(&lab.state, job.id),
+            f.sum(),
+            f.site,
+            f.age.1,
+            f.fair_share.1,
+            f.job_size.1,
+            f.partition.1,
+            f.qos.1,
+            f.nice,
+        )
+    })
+    .collect()
+}
+
+/// The tree of accounts with what fair share makes of it.
+fn share(lab: &Lab) -> Vec<String> {
+    let shares = FairShare::new(&lab.state, lab.now);
+    let row = |row: &ShareRow| {
+        let indent = "  ".repeat(row.depth as usize);
+        let name = row.user.as_ref().unwrap_or(&row.account);
+        let part = |n: u64| format!("{}.{:03}", n / 1_000_000_000, n / 1_000_000 % 1000);
+        let level =
+            if row.level == ShareRow::INFINITE { "inf".to_owned() } else { part(row.level) };
+        let (used, effective) = (row.raw_usage, part(row.effective_usage));
+        format!(
+            "{indent}{name} usage {used} effective {effective} level {level} factor {}",
+            part(row.factor)
+        )
+    };
+    shares.rows().iter().map(row).collect()
 }
 
 fn node_command(lab: &mut Lab, verb: &str, names: &str) {

@@ -37,7 +37,8 @@ impl State {
         self.holders_in(&spec.account, &spec.owner.user, &spec.qos, partition)
     }
 
-    fn holders_in(
+    /// [`State::holders`] of whoever submits or runs like this.
+    pub fn holders_in(
         &self,
         account: &str,
         user: &str,

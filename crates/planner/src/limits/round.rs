@@ -1,0 +1,100 @@
+//! Limits in a round: whom they hold, before nodes are tried and once they are found.
+
+use super::{Limits, Started};
+use crate::ask::Ask;
+use crate::round::{Round, Walk};
+use crate::start::AskAt;
+use muster_model::{Holder, Job, Placement, Reason, TimeLimit};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a round had counted, to go back to.
+pub(crate) struct Counted(Option<BTreeMap<Holder, Started>>);
+
+impl Limits<'_> {
+    /// What is counted so far, where a group of several jobs may have to be taken back.
+    pub(crate) fn counted(&self, jobs: usize) -> Counted {
+        Counted((jobs > 1 && !self.is_idle()).then(|| self.started.clone()))
+    }
+
+    /// Goes back to what was counted.
+    pub(crate) fn restore(&mut self, counted: &Counted) {
+        if let Some(started) = &counted.0 {
+            self.started.clone_from(started);
+        }
+    }
+
+    /// Takes up a start.
+    pub(crate) fn count_placement(&mut self, job: &Job, placement: &Placement, limit: TimeLimit) {
+        if !self.is_idle() {
+            let tres = self.state.charge(placement);
+            self.count(job, &placement.partition, &tres, limit);
+        }
+    }
+}
+
+impl Round<'_> {
+    /// The limit that keeps a component from starting in any of its partitions.
+    pub(crate) fn limit_on(&self, asks: &[Vec<Ask>], group: &[&Arc<Job>]) -> Option<Reason> {
+        if self.limits.is_idle() {
+            return None;
+        }
+        let of_part = |(part, job): (&Vec<Ask>, &&Arc<Job>)| {
+            let mut reasons = part.iter().map(|ask| self.limit_on_ask(job, ask));
+            let first = reasons.next()??;
+            reasons.all(|reason| reason.is_some()).then_some(first)
+        };
+        asks.iter().zip(group).find_map(of_part)
+    }
+
+    fn limit_on_ask(&self, job: &Job, ask: &Ask) -> Option<Reason> {
+        // With a least limit the job may be cut to fit.
+        let limit = ask
+            .time_min
+            .map_or(ask.limit, |least| TimeLimit::Of(muster_model::Seconds(least.max(1))));
+        self.limits.before_placement(job, &ask.partition, limit).into_iter().next()
+    }
+
+    /// A place for a component now, where limits allow it.
+    pub(crate) fn place_within_limits(
+        &mut self,
+        walk: &mut Walk,
+        at: AskAt,
+        job: &Job,
+        ask: &Ask,
+    ) -> Option<(Placement, TimeLimit)> {
+        if !self.limits.is_idle() && self.limit_on_ask(job, ask).is_some() {
+            walk.limited.insert(at.0);
+            return None;
+        }
+        let (mut placement, mut limit) = self.place_now(walk, at, ask)?;
+        loop {
+            let broken = self.limits.after_placement(job, &placement, limit);
+            let Some(reason) = broken.into_iter().next() else { return Some((placement, limit)) };
+            // On fewer nodes, where any number would do, it may be within its limits.
+            let fewer = ask.with_fewer_nodes(placement.nodes.len() as u32);
+            match fewer.and_then(|ask| self.place_now(walk, (at.0, at.1, usize::MAX), &ask)) {
+                Some((p, l)) if p.nodes.len() < placement.nodes.len() => {
+                    (placement, limit) = (p, l);
+                }
+                _ => {
+                    walk.limited.insert(at.0);
+                    walk.held.insert(at.0, reason);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// True where no QOS of the group asks for a higher priority to be promised a start.
+    pub(crate) fn may_be_promised(&self, asks: &[Vec<Ask>], group: &[&Arc<Job>]) -> bool {
+        if self.limits.is_idle() {
+            return true;
+        }
+        let below = |job: &Job, ask: &Ask| {
+            let least = self.limits.priority_for_promise(job, &ask.partition.name);
+            least.is_some_and(|least| self.keys.priority(job) < i64::from(least))
+        };
+        asks.iter().zip(group).all(|(part, job)| part.iter().all(|ask| !below(job, ask)))
+    }
+}

@@ -1,0 +1,83 @@
+//! Limits at submission: how many jobs may wait, and what a QOS denies outright.
+
+use super::check::Check;
+use super::{Asked, Limits, Sources, Whose, least};
+use muster_model::{Holder, Job, LimitHit, LimitName, Reason, State, Timestamp};
+
+/// The flag that makes a QOS refuse at submission what one job alone breaks.
+pub const DENY: &str = "DenyOnLimit";
+
+/// Every limit for which a submission of `count` jobs like this one is refused: limits on jobs that
+/// wait or run, counted with every task of an array (case S-45), and under `DenyOnLimit` every
+/// limit that one such job breaks by itself.
+pub fn at_submission(state: &State, now: Timestamp, job: &Job, count: u32) -> Vec<Reason> {
+    let limits = Limits::new(state, now);
+    let partition = job.spec.partitions.first().and_then(|name| state.partitions.get(name));
+    let (Some(partition), false) = (partition, limits.is_idle()) else { return Vec::new() };
+    let mut broken = submitted(&limits, &limits.sources(job, &partition.name), count);
+    let denies = |name: &String| state.qos.get(name).is_some_and(|qos| qos.flags.deny_on_limit);
+    if denies(&job.spec.qos) || partition.qos.as_ref().is_some_and(denies) {
+        broken.extend(alone(state, now, job, &partition.name));
+    }
+    broken
+}
+
+fn submitted(limits: &Limits<'_>, sources: &Sources<'_>, count: u32) -> Vec<Reason> {
+    let mut found: Vec<(bool, Holder, String, LimitName, u32)> = Vec::new();
+    match sources.of_qos(|l| l.grp_submit_jobs) {
+        Some((qos, most)) => {
+            let whose = format!("QOS {}", qos.name);
+            found.push((
+                true,
+                Holder::Qos(qos.name.clone()),
+                whose,
+                LimitName::GrpSubmitJobs,
+                most,
+            ));
+        }
+        None => {
+            for (whose, set) in &sources.associations {
+                let Some(most) = set.grp_submit_jobs else { continue };
+                let (holder, named) = (sources.holder(*whose), sources.named(*whose));
+                found.push((false, holder, named, LimitName::GrpSubmitJobs, most));
+            }
+        }
+    }
+    if let Some((qos, most)) = sources.of_qos(|l| l.max_submit_jobs_per_user) {
+        let (holder, whose) = sources.qos_user(qos);
+        found.push((true, holder, whose, LimitName::MaxSubmitJobs, most));
+    } else if let Some((_, most)) = sources.nearest(|l| l.max_submit_jobs) {
+        let whose = sources.named(Whose::User);
+        found.push((false, sources.user_holder(), whose, LimitName::MaxSubmitJobs, most));
+    }
+    if let Some((qos, most)) = sources.of_qos(|l| l.max_submit_jobs_per_account) {
+        let (holder, whose) = sources.qos_account(qos);
+        found.push((true, holder, whose, LimitName::MaxSubmitJobsPerAccount, most));
+    }
+    let over = found.into_iter().filter_map(|(of_qos, holder, whose, limit, most)| {
+        let used = limits.state.usage.get(&holder).map_or(0, |tally| tally.submitted);
+        (used.saturating_add(count) > most).then(|| {
+            let (most, used, asked) = (u64::from(most), u64::from(used), u64::from(count));
+            let hit = LimitHit { limit, tres: None, whose, most, used, asked };
+            if of_qos { Reason::QosLimit(hit) } else { Reason::AssociationLimit(hit) }
+        })
+    });
+    over.collect()
+}
+
+/// The limits that the job breaks though nothing else is there.
+fn alone(state: &State, now: Timestamp, job: &Job, partition: &str) -> Vec<Reason> {
+    let mut empty = state.clone();
+    empty.usage.clear();
+    empty.index.active.clear();
+    let limits = Limits::new(&empty, now);
+    let Some(of) = empty.partitions.get(partition) else { return Vec::new() };
+    let tres = least(&empty, job, of);
+    let limit = job.spec.time_limit.unwrap_or_else(|| of.default_time());
+    let nodes = super::each_node(&tres);
+    let asked = Asked { partition, tres, nodes, limit };
+    let sources = limits.sources(job, partition);
+    let mut check = Check { limits: &limits, sources, asked: &asked, broken: Vec::new() };
+    check.all();
+    check.broken
+}
