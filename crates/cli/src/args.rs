@@ -140,6 +140,9 @@ pub(crate) struct ReplayArgs {
     /// Write the daemon's newest round there (for admins)
     #[arg(long, conflicts_with = "why")]
     pub(crate) save: bool,
+    /// Write the round to another file with all names and texts of the site replaced
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "why"])]
+    pub(crate) without_names: Option<PathBuf>,
     /// Everything about one job that waited in it, by number
     #[arg(long, value_name = "JOB")]
     pub(crate) why: Option<u32>,

@@ -22,6 +22,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Outcome {
     };
     let file = File::open(&args.file).map_err(|error| failed(error.into()))?;
     let cycle = Cycle::read(file).map_err(failed)?;
+    if let Some(to) = &args.without_names {
+        return without_names(&cycle, to).map_err(failed);
+    }
     if let Some(job) = args.why {
         return why(&cycle, JobId(job), args.json);
     }
@@ -55,6 +58,14 @@ fn save(args: &ReplayArgs) -> Outcome {
         instant(written.now_ms),
         written.seq
     ));
+    Ok(0)
+}
+
+/// Writes the round to another file without what names the site.
+fn without_names(cycle: &Cycle, to: &std::path::Path) -> Result<i32, CycleError> {
+    let renamed = cycle.without_names()?;
+    renamed.write(File::create_new(to)?)?;
+    note(&format!("wrote {}: the same round, with numbers for names", to.display()));
     Ok(0)
 }
 

@@ -1,9 +1,11 @@
 //! One planning round as a file: its input, its plan, and the same round once more.
 
-use muster_model::{JobId, Plan, Reason, SCHEMA_VERSION, State};
+use crate::rename::{Renamed, Replace};
+use muster_model::{Decision, JobId, Plan, Reason, SCHEMA_VERSION, State};
 use muster_planner::{Budget, Explanation, Planner};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 
 /// The first word of every such file.
@@ -45,6 +47,12 @@ pub enum CycleError {
         /// The newest schema of this program.
         known: u32,
     },
+    /// With other names the round would be another one.
+    #[error("with its names replaced this round plans otherwise: {why}")]
+    Names {
+        /// What went wrong.
+        why: String,
+    },
     /// It cannot be read or written.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -56,6 +64,7 @@ impl CycleError {
         match self {
             Self::Format { .. } => "E_CYCLE_FORMAT",
             Self::Newer { .. } => "E_CYCLE_NEWER",
+            Self::Names { .. } => "E_CYCLE_NAMES",
             Self::Io(_) => "E_CYCLE_FILE",
         }
     }
@@ -72,6 +81,37 @@ pub struct Replayed {
     pub violations: Vec<String>,
     /// Why each job that still waits does so: its binding reason.
     pub waiting: BTreeMap<JobId, Reason>,
+}
+
+/// The plan without the sentences in its reasons.
+fn wordless(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for decision in &mut plan.decisions {
+        if let Decision::Reject { reason, .. } = decision {
+            *reason = Reason::NotPlannedYet;
+        }
+    }
+    plan
+}
+
+/// Words with a meaning of their own: kinds of resources, and the levels that nobody has to name.
+const WORDS: &[&str] =
+    &["cpu", "mem", "node", "billing", "energy", "gres/gpu", "leaf", "spine", "core"];
+
+/// True for texts that name nothing of the site: words, numbers, and ranges such as sets of CPUs.
+fn is_word(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || b",-:%".contains(&byte))
+        || WORDS.contains(&text)
+        || text.starts_with("gres/gpu:")
+}
+
+/// A resource's kind, with its slash, and its name; other texts are all name.
+fn parted(text: &str) -> (&str, &str) {
+    let kind = ["gres/", "license/"].into_iter().find(|kind| text.starts_with(kind));
+    match kind.filter(|_| !is_word(text)) {
+        Some(kind) => text.split_at(kind.len()),
+        None => ("", text),
+    }
 }
 
 /// Only what comes first in the file: read before the rest is understood.
@@ -114,6 +154,51 @@ impl Cycle {
         serde_json::to_writer(&mut to, self).map_err(std::io::Error::from)?;
         to.write_all(b"\n")?;
         Ok(to.flush()?)
+    }
+
+    /// The same round with every name and text of the site replaced by a number: users, accounts,
+    /// nodes, jobs, paths, comments. Equal texts (case aside) stay equal and keep their order, so
+    /// the round plans the same.
+    ///
+    /// # Errors
+    /// [`CycleError::Names`] where it would not: a name that the planner reads a meaning from.
+    pub fn without_names(&self) -> Result<Self, CycleError> {
+        let failed = |why: String| CycleError::Names { why };
+        let json = |cycle: &Self, replace: Replace<'_>| {
+            let (state, plan) = (&cycle.state, &cycle.plan);
+            let both = (Renamed { value: state, replace }, Renamed { value: plan, replace });
+            serde_json::to_vec(&both).map_err(|error| failed(error.to_string()))
+        };
+        let texts = RefCell::new(BTreeSet::new());
+        json(self, &|text| {
+            let names = text.split(',').map(|name| parted(name).1).filter(|name| !is_word(name));
+            texts.borrow_mut().extend(names.map(str::to_lowercase));
+            String::new()
+        })?;
+        let texts: Vec<String> = texts.into_inner().into_iter().collect();
+        let width = texts.len().to_string().len();
+        let number = |text: &str| {
+            let (kind, name) = parted(text);
+            match texts.binary_search(&name.to_lowercase()) {
+                Ok(at) if !is_word(name) => format!("{kind}x{at:0width$}"),
+                _ => text.to_owned(),
+            }
+        };
+        // Some texts are lists of names.
+        let renamed =
+            json(self, &|text| text.split(',').map(number).collect::<Vec<_>>().join(","))?;
+        let (state, plan): (State, Plan) =
+            serde_json::from_slice(&renamed).map_err(|error| failed(error.to_string()))?;
+        let mut cycle = Self::new(state, plan);
+        if self.replay().same {
+            let again = cycle.replay().plan;
+            if wordless(&again) != wordless(&cycle.plan) {
+                return Err(failed("another plan comes out".to_owned()));
+            }
+            // Sentences that the planner makes have the new names in them.
+            cycle.plan = again;
+        }
+        Ok(cycle)
     }
 
     /// The budget that the round had.

@@ -6,6 +6,7 @@
 //! a copy of the state and says whose start they move.
 
 mod cycle;
+mod rename;
 mod whatif;
 
 pub use cycle::{Cycle, CycleError, FORMAT, Replayed};

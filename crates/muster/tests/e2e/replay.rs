@@ -25,6 +25,15 @@ fn a_live_round_is_planned_again() {
     assert!(said(&told).contains("the same plan, byte for byte"), "{}", said(&told));
     let why = said(&place.muster(&["replay", file, "--why", &waits.to_string()]));
     assert!(why.contains("[RESOURCES]"), "{why}");
+    let public = place.path("public.json");
+    let public = public.to_str().unwrap();
+    let renamed = place.muster(&["replay", file, "--without-names", public]);
+    assert!(renamed.status.success(), "{}", said(&renamed));
+    let told = place.muster(&["replay", public]);
+    assert!(said(&told).contains("the same plan, byte for byte"), "{}", said(&told));
+    let text = std::fs::read_to_string(public).unwrap();
+    let here = place.path("").to_string_lossy().into_owned();
+    assert!(!text.contains(&here) && !text.contains("node1"), "names are gone");
     let running = place.muster(&["replay", file, "--why", &holder.to_string()]);
     assert_eq!(running.status.code(), Some(1), "{}", said(&running));
 }
