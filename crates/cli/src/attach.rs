@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use muster_api::JobRef;
 use muster_api::step::{Connection, EndCause, Event, Message, Request, WireError};
 use muster_client::Client;
+use muster_client::terminal::Raw;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 
 use crate::act;
 use crate::say::{Failure, Outcome, note};
@@ -121,28 +121,4 @@ fn pass(connection: &mut Connection, mut rows: u16, mut columns: u16) -> Result<
 /// Rows and columns of the caller's terminal.
 fn size() -> (u16, u16) {
     terminal_size::terminal_size().map_or((24, 80), |(width, height)| (height.0, width.0))
-}
-
-/// Standard input in raw mode until this is dropped.
-struct Raw {
-    before: Option<Termios>,
-}
-
-impl Raw {
-    fn enter() -> Self {
-        let stdin = std::io::stdin();
-        let Ok(before) = tcgetattr(stdin.as_fd()) else { return Self { before: None } };
-        let mut raw = before.clone();
-        cfmakeraw(&mut raw);
-        let set = tcsetattr(stdin.as_fd(), SetArg::TCSANOW, &raw);
-        Self { before: set.ok().map(|()| before) }
-    }
-}
-
-impl Drop for Raw {
-    fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            let _ = tcsetattr(std::io::stdin().as_fd(), SetArg::TCSADRAIN, before);
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! `muster explain-code`: the docs' page of an error, a warning or a reason.
 
-use muster_slurm_syntax::nearest::nearest;
+use muster_model::nearest;
 use std::fmt::Write as _;
 
 use crate::say::{Failure, Outcome, print};

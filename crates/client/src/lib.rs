@@ -15,6 +15,7 @@ mod connection;
 mod error;
 mod events;
 mod query;
+pub mod terminal;
 
 pub use connection::Client;
 pub use error::ClientError;

@@ -126,12 +126,23 @@ impl FromStr for Size {
     }
 }
 
+impl Practice {
+    /// The most practice nodes.
+    pub const NODES_MAX: u32 = 1_024;
+    /// The most GPUs on one.
+    pub const GPUS_MAX: u32 = 16;
+
+    pub(crate) fn is_fine(self) -> bool {
+        (1..=Self::NODES_MAX).contains(&self.nodes) && self.gpus <= Self::GPUS_MAX
+    }
+}
+
 impl FromStr for Practice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const NODES_MAX: u32 = 1_024;
-        const GPUS_MAX: u32 = 16;
+        const NODES_MAX: u32 = Practice::NODES_MAX;
+        const GPUS_MAX: u32 = Practice::GPUS_MAX;
         let wrong = || {
             format!(
                 "expected NODESxGPUS such as 4x8 (1 to {NODES_MAX} nodes with up to {GPUS_MAX} \
@@ -141,8 +152,8 @@ impl FromStr for Practice {
         let (nodes, gpus) = text.split_once(['x', 'X']).ok_or_else(wrong)?;
         let nodes = nodes.parse().map_err(|_| wrong())?;
         let gpus = gpus.parse().map_err(|_| wrong())?;
-        let fine = (1..=NODES_MAX).contains(&nodes) && gpus <= GPUS_MAX;
-        if fine { Ok(Self { nodes, gpus }) } else { Err(wrong()) }
+        let size = Self { nodes, gpus };
+        if size.is_fine() { Ok(size) } else { Err(wrong()) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! What values say together: names that are missing, twice there, or unknown.
 
 use crate::error::Problem;
-use crate::read::{Text, nearest, span_of};
-use crate::{Config, PolicySection};
-use muster_model::BackfillMode;
+use crate::read::{Text, span_of};
+use crate::{Config, PolicySection, Practice, PracticeSection};
+use muster_model::{BackfillMode, nearest};
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
@@ -40,8 +40,31 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
         let message = "max_array_size is at most 4000001, as in Slurm".to_owned();
         say("policy", 0, "max_array_size", message, None);
     }
+    practice(&config.practice, &mut say);
     backfill(&config.policy, &mut say);
     problems.sort_by_key(|p| (p.line, p.column));
+}
+
+/// Practice nodes are as many and as large as the engine makes them.
+fn practice(practice: &PracticeSection, say: &mut Say) {
+    const CPUS_MAX: u32 = 1_024;
+    if practice.size().is_some_and(|size| !size.is_fine()) || practice.gpus > Practice::GPUS_MAX {
+        let message = format!(
+            "1 to {} nodes with up to {} GPUs each",
+            Practice::NODES_MAX,
+            Practice::GPUS_MAX
+        );
+        say("practice", 0, "nodes", message, None);
+    }
+    if practice.cpus.is_some_and(|cpus| !(1..=CPUS_MAX).contains(&cpus)) {
+        say("practice", 0, "cpus", format!("cpus is 1 to {CPUS_MAX}"), None);
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let model = &practice.gpu_model;
+    if model.is_empty() || model.len() > 64 || !model.chars().all(plain) {
+        let hint = Some("letters, digits and - _ . are allowed, up to 64".to_owned());
+        say("practice", 0, "gpu_model", format!("{model:?} cannot be a GPU's model"), hint);
+    }
 }
 
 /// Bounds that the mode of backfill does not know.
@@ -132,7 +155,7 @@ fn accounts(config: &Config, say: &mut Say) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Config, PolicySection};
+    use crate::Config;
 
     fn problems(text: &str) -> Vec<String> {
         let error = Config::parse(text, "m").unwrap_err();

@@ -30,5 +30,5 @@ pub use preemption::{PreemptionSection, QuotaWords};
 pub use reference::reference_page;
 pub use sections::{
     AccountSection, Cluster, Config, Daemon, LicenceSection, Local, NodeSection, PartitionSection,
-    PartitionWord, PolicySection, QosSection,
+    PartitionWord, PolicySection, PracticeSection, QosSection,
 };

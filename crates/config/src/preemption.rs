@@ -4,7 +4,6 @@ use crate::Config;
 use crate::amount::{Duration, Size};
 use crate::check::Say;
 use crate::key::section;
-use crate::read::nearest;
 use muster_model::{
     PreemptMode, PreemptRules, Preemption, Quota, QuotaAmount, Seconds, VictimOrder,
 };
@@ -132,7 +131,8 @@ fn qos(config: &Config, partitions_say: bool, say: &mut Say) {
             let Some(victim) = find(name) else {
                 let names = config.qos.iter().map(|q| q.name.as_str());
                 if name != "normal" {
-                    let hint = nearest(name, names).map(|n| format!("did you mean {n}?"));
+                    let hint =
+                        muster_model::nearest(name, names).map(|n| format!("did you mean {n}?"));
                     say("qos", i, "preempts", format!("there is no qos {name}"), hint);
                 }
                 continue;

@@ -117,27 +117,13 @@ fn unknown<'a>(
     name: &str,
     names: impl Iterator<Item = &'a str> + Clone,
 ) -> Problem {
-    let near = nearest(name, names.clone());
+    let near = muster_model::nearest(name, names.clone());
     let hint = match near {
         Some(near) => format!("did you mean {near}?"),
         None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
     };
     let message = format!("{name} is no {what}");
     text.problem("E_CONFIG_UNKNOWN_KEY", Some(at), message, Some(hint))
-}
-
-/// The name most like `wanted`, where one is near enough to be meant.
-pub(crate) fn nearest<'a>(
-    wanted: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
-    let bound = (wanted.chars().count() / 3).max(1);
-    names
-        .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(wanted, name), name))
-        .filter(|(distance, _)| *distance <= bound)
-        .min()
-        .map(|(_, name)| name.to_owned())
 }
 
 /// Where a key of a section stands; `index` counts `[[section]]`s. The section itself where the

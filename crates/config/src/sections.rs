@@ -21,6 +21,8 @@ pub struct Config {
     pub daemon: Daemon,
     /// `[local]`
     pub local: Local,
+    /// `[practice]`
+    pub practice: PracticeSection,
     /// `[policy]`
     pub policy: PolicySection,
     /// `[preemption]`
@@ -81,6 +83,32 @@ section! {
         practice: Option<Practice> = None, "text such as 4x8", restart;
         /// Use cgroups where they can be used; without them limits are not enforced.
         cgroups: bool = true, "true or false", restart;
+    }
+}
+
+section! {
+    /// What practice nodes are made of. They are used where `nodes` is set here, or
+    /// `practice` in `[local]`, or with `muster up --practice`.
+    one "practice" PracticeSection {
+        /// How many nodes.
+        nodes: Option<u32> = None, "number", restart;
+        /// Invented GPUs on each.
+        gpus: u32 = 8, "number", restart;
+        /// CPUs of each; without it eight for each GPU, and sixteen at the least.
+        cpus: Option<u32> = None, "number", restart;
+        /// Memory of each; without it 64G for each GPU, and 128G at the least.
+        memory: Option<Size> = None, "size", restart;
+        /// The GPUs' model, as in `--gpus=h100:2`.
+        gpu_model: String = "h100".to_owned(), "word", restart;
+        /// Memory of each GPU.
+        gpu_memory: Size = Size(80 * 1024), "size", restart;
+    }
+}
+
+impl PracticeSection {
+    /// How many nodes of how many GPUs, where it says that there are any.
+    pub fn size(&self) -> Option<Practice> {
+        self.nodes.map(|nodes| Practice { nodes, gpus: self.gpus })
     }
 }
 
@@ -269,6 +297,7 @@ impl Config {
         Cluster::SECTION,
         Daemon::SECTION,
         Local::SECTION,
+        PracticeSection::SECTION,
         PolicySection::SECTION,
         PreemptionSection::SECTION,
         PartitionSection::SECTION,

@@ -4,7 +4,7 @@
 //! it in the daemon. Work goes in turns: [`Writer::begin`] a turn, put commands, observations and
 //! plans into it, and [`Writer::commit`] stores all of it in one transaction or none of it.
 
-use crate::command::{self, Command, CommandError, NodeOverlay, Principal, Reply};
+use crate::command::{self, Command, CommandError, NodeOverlay, Principal, Reply, Shapes};
 use crate::decide::{self, Outcome};
 use crate::failpoint::failpoint;
 use crate::inventory::{self, Listing, Missing};
@@ -17,7 +17,7 @@ use muster_engine::{Inventory, Observation, Order};
 use muster_model::{ApplyError, EngineName, Event, JobId, Plan, Seconds, State, Timestamp};
 use muster_store::{Loaded, Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A snapshot is due after so many events, or after as many as there are jobs, whichever is more.
 pub const SNAPSHOT_EVENTS: u64 = 20_000;
@@ -28,6 +28,7 @@ pub struct Writer {
     state: State,
     overlays: BTreeMap<String, NodeOverlay>,
     missing: Missing,
+    shapes: Mutex<Shapes>,
     missing_grace: Seconds,
     timers: Timers,
     snapshot_at: u64,
@@ -78,6 +79,7 @@ impl Writer {
             store,
             state,
             overlays: BTreeMap::new(),
+            shapes: Mutex::default(),
             missing: Missing::default(),
             missing_grace: Seconds(20),
             timers,
@@ -136,7 +138,11 @@ impl Writer {
             Command::Configure(site) => Some(site.nodes.clone()),
             _ => None,
         };
-        let mut meaning = command::meaning(&open.turn.state, open.turn.at, principal, command)?;
+        let mut meaning = {
+            // Whatever a panic left is made anew where it does not fit.
+            let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+            command::meaning(&open.turn.state, &mut shapes, open.turn.at, principal, command)?
+        };
         meaning.above(self.floor)?;
         // One event is applied whole or not at all by itself.
         let savepoint = (meaning.events.len() > 1).then(|| open.turn.savepoint());

@@ -66,7 +66,7 @@ fn flagged(mut order: ReservationOrder, flags: &[Flag]) -> ReservationOrder {
 }
 
 fn ask(lab: &Lab, who: &Principal, command: Command) -> Result<Meaning, CommandError> {
-    meaning(&lab.state, lab.now, who, command)
+    meaning(&lab.state, &mut muster_control::command::Shapes::default(), lab.now, who, command)
 }
 
 fn create(lab: &mut Lab, order: ReservationOrder) -> Result<Reservation, CommandError> {

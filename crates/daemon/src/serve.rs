@@ -13,6 +13,7 @@ use crate::site;
 use crate::wait::{Waiters, wake_waiters};
 use arc_swap::ArcSwap;
 use jiff::tz::TimeZone;
+use muster_config::{Practice, PracticeSection};
 use muster_control::command::Command;
 use muster_control::{Controller, Handle, Parts, Settings, SystemClock, spawn};
 use muster_engine::Engine;
@@ -97,10 +98,22 @@ pub(crate) fn start_engine(setup: &Setup) -> Result<LocalEngine, DaemonError> {
         state_directory: setup.state_dir.clone(),
         shepherd_command: vec![exe.to_string_lossy().into_owned(), "shepherd".to_owned()],
         cluster: setup.config.cluster.name.clone(),
-        practice: practice.map(|p| PracticeSpec { nodes: p.nodes, gpus: p.gpus }),
+        practice: practice.map(|size| practice_spec(size, &setup.config.practice)),
         without_cgroup: !setup.config.local.cgroups,
     };
     LocalEngine::start(config).map_err(|error| DaemonError::Engine(error.to_string()))
+}
+
+/// What practice nodes are made of, in the engine's terms.
+fn practice_spec(size: Practice, section: &PracticeSection) -> PracticeSpec {
+    let usual = PracticeSpec::of(size.nodes, size.gpus);
+    PracticeSpec {
+        cpus: section.cpus.unwrap_or(usual.cpus),
+        memory: section.memory.map_or(usual.memory, Into::into),
+        gpu_model: section.gpu_model.clone(),
+        gpu_memory: section.gpu_memory.into(),
+        ..usual
+    }
 }
 
 /// Takes over the configuration: what differs from the stored state becomes events.

@@ -38,7 +38,7 @@ pub(crate) struct Overrides {
 impl Overrides {
     /// The configuration with these in force.
     pub(crate) fn over(&self, mut config: Config) -> Config {
-        config.local.practice = self.practice.or(config.local.practice);
+        config.local.practice = self.practice.or(config.local.practice).or(config.practice.size());
         if let Some(log) = &self.log {
             config.daemon.log.clone_from(log);
         }

@@ -101,7 +101,7 @@ impl LocalEngine {
         let boot_id = crate::machine::boot_id();
         let (journal, cut_short) = Journal::open(state.path(), &boot_id).map_err(state_error)?;
         let machine = muster_node_metrics::discover("/".as_ref());
-        let nodes = match config.practice {
+        let nodes = match &config.practice {
             Some(spec) => practice_nodes(spec, &boot_id),
             None => vec![machine_node(&machine)],
         };

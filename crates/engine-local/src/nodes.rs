@@ -8,12 +8,34 @@ use muster_model::{
 use muster_node_metrics::{Gpu, GpuProcess, LinkKind as Found, Machine};
 
 /// The machine dressed up: so many nodes with so many invented GPUs each, written `4x8`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PracticeSpec {
     /// Nodes.
     pub nodes: u32,
     /// Invented GPUs on each.
     pub gpus: u32,
+    /// CPUs of each, at least 1.
+    pub cpus: u32,
+    /// Memory of each.
+    pub memory: Mib,
+    /// The model of the GPUs.
+    pub gpu_model: String,
+    /// The memory of each GPU.
+    pub gpu_memory: Mib,
+}
+
+impl PracticeSpec {
+    /// So many nodes with so many GPUs, and the usual of everything else.
+    pub fn of(nodes: u32, gpus: u32) -> Self {
+        Self {
+            nodes,
+            gpus,
+            cpus: CPUS_PER_GPU * gpus.max(2),
+            memory: Mib(MIB_PER_GPU * u64::from(gpus.max(2))),
+            gpu_model: "h100".to_owned(),
+            gpu_memory: Mib(GPU_MIB),
+        }
+    }
 }
 
 /// The most practice nodes.
@@ -48,7 +70,7 @@ impl std::str::FromStr for PracticeSpec {
         if nodes == 0 || nodes > PRACTICE_NODES_MAX || gpus > PRACTICE_GPUS_MAX {
             return Err(wrong());
         }
-        Ok(Self { nodes, gpus })
+        Ok(Self::of(nodes, gpus))
     }
 }
 
@@ -133,14 +155,13 @@ pub(crate) fn foreign_use(
 }
 
 /// The practice nodes `node1`, `node2`, …, all alike.
-pub(crate) fn practice_nodes(spec: PracticeSpec, boot: &str) -> Vec<Node> {
+pub(crate) fn practice_nodes(spec: &PracticeSpec, boot: &str) -> Vec<Node> {
     (0..spec.nodes).map(|at| practice_node(spec, at, boot)).collect()
 }
 
-fn practice_node(spec: PracticeSpec, at: u32, boot: &str) -> Node {
-    let sockets = 2;
-    let cpus = CPUS_PER_GPU * spec.gpus.max(2);
-    let memory = Mib(MIB_PER_GPU * u64::from(spec.gpus.max(2)));
+fn practice_node(spec: &PracticeSpec, at: u32, boot: &str) -> Node {
+    let (cpus, memory) = (spec.cpus, spec.memory);
+    let sockets = if cpus.is_multiple_of(2) { 2 } else { 1 };
     let per_socket = cpus / sockets;
     let numa = (0..sockets)
         .map(|socket| NumaDomain {
@@ -157,7 +178,7 @@ fn practice_node(spec: PracticeSpec, at: u32, boot: &str) -> Node {
         threads_per_core: 1,
         numa,
         memory,
-        devices: (0..spec.gpus).map(|index| practice_gpu(spec, at, index)).collect(),
+        devices: (0..spec.gpus).map(|index| practice_gpu(spec, sockets, at, index)).collect(),
         features: BTreeSet::from(["practice".to_owned()]),
         switches: vec![format!("leaf{}", at / NODES_PER_LEAF + 1)],
         practice: true,
@@ -166,18 +187,18 @@ fn practice_node(spec: PracticeSpec, at: u32, boot: &str) -> Node {
     }
 }
 
-fn practice_gpu(spec: PracticeSpec, node: u32, index: u32) -> Device {
+fn practice_gpu(spec: &PracticeSpec, sockets: u32, node: u32, index: u32) -> Device {
     let links = (0..spec.gpus)
         .filter(|peer| *peer != index)
         .map(|peer| DeviceLink { peer, kind: LinkKind::NvLink(GPU_LANES) })
         .collect();
     Device {
         index,
-        model: "h100".to_owned(),
-        product: "practice H100".to_owned(),
+        model: spec.gpu_model.clone(),
+        product: format!("practice {}", spec.gpu_model.to_uppercase()),
         uuid: format!("GPU-practice-{}-{index}", node + 1),
-        memory: Mib(GPU_MIB),
-        numa: Some(u32::from(index >= spec.gpus.div_ceil(2))),
+        memory: spec.gpu_memory,
+        numa: Some(u32::from(sockets > 1 && index >= spec.gpus.div_ceil(2))),
         links,
         ..Device::default()
     }
@@ -185,19 +206,36 @@ fn practice_gpu(spec: PracticeSpec, node: u32, index: u32) -> Device {
 
 #[cfg(test)]
 mod tests {
-    use super::{PracticeSpec, foreign_use, machine_node, practice_nodes};
+    use super::{Mib, PracticeSpec, foreign_use, machine_node, practice_nodes};
     use muster_node_metrics::{Cpu, GpuProcess, Machine, Numa};
 
     #[test]
     fn four_by_eight_is_four_nodes_of_eight_gpus() {
         let spec: PracticeSpec = "4x8".parse().expect("spec");
-        let nodes = practice_nodes(spec, "boot");
+        let nodes = practice_nodes(&spec, "boot");
         let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
         assert_eq!(names, ["node1", "node2", "node3", "node4"]);
         assert!(nodes.iter().all(|n| n.devices.len() == 8 && n.cpus.len() == 64 && n.practice));
         assert_eq!(nodes[0].sockets(), 2);
         assert_eq!(nodes[0].devices[7].numa, Some(1));
         assert_eq!(spec.to_string(), "4x8");
+    }
+
+    #[test]
+    fn practice_nodes_are_made_of_what_was_asked_for() {
+        let spec = PracticeSpec {
+            cpus: 3,
+            memory: Mib(999),
+            gpu_model: "l4".to_owned(),
+            gpu_memory: Mib(24 << 10),
+            ..PracticeSpec::of(1, 2)
+        };
+        let node = practice_nodes(&spec, "boot").remove(0);
+        assert_eq!((node.cpus.len(), node.memory, node.sockets()), (3, Mib(999), 1));
+        let cpus: u32 = node.numa.iter().map(|domain| domain.cpus.len()).sum();
+        assert_eq!(cpus, 3);
+        assert!(node.devices.iter().all(|d| d.model == "l4" && d.memory == Mib(24 << 10)));
+        assert!(node.devices.iter().all(|d| d.product == "practice L4" && d.numa == Some(0)));
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub mod job;
 pub mod limit;
 pub mod links;
 pub mod mig;
+mod nearest;
 pub mod node;
 pub mod partition;
 pub mod payload;
@@ -74,6 +75,7 @@ pub use job::{
 };
 pub use limit::{LimitHit, LimitName};
 pub use mig::{MigProfile, MigTable};
+pub use nearest::nearest;
 pub use node::{Availability, Device, DeviceLink, Drain, ForeignUse, LinkKind, Node, NumaDomain};
 pub use partition::{Partition, PartitionState};
 pub use payload::Payload;
@@ -101,7 +103,7 @@ pub use spec::{
     Checkpoint, JobKind, JobSpec, MailSpec, OpenMode, Owner, SignalSpec, SignalTarget, Stdio,
     Volume,
 };
-pub use state::State;
+pub use state::{NodeMap, State};
 pub use time::{Seconds, TimeLimit, Timestamp};
 pub use topology::{
     LinkSpeed, Segments, Span, Topology, TopologyDomain, TopologyLevel, TopologyRequest,

@@ -217,7 +217,8 @@ pub enum Reason {
     },
     /// It lost its node as often as the policy allows and is held until somebody looks
     /// (Slurm's `MaxBatchRequeue`).
-    LaunchFailedHeld {
+    #[serde(alias = "launch_failed_held")]
+    RestartedTooOften {
         /// What happened.
         message: String,
     },
@@ -344,7 +345,7 @@ impl Reason {
             Self::Deadline { .. } => "DEADLINE",
             Self::HetPeer { .. } => "HET_PEER",
             Self::Requeued { .. } => "REQUEUED",
-            Self::LaunchFailedHeld { .. } => "LAUNCH_FAILED_HELD",
+            Self::RestartedTooOften { .. } => "RESTARTED_TOO_OFTEN",
             Self::PlanRefused { .. } => "PLAN_REFUSED",
             Self::MakingRoom { .. } => "MAKING_ROOM",
             Self::Turn { .. } => "TURN",
@@ -388,7 +389,7 @@ impl Reason {
             | Self::ReservationTooShort { .. }
             | Self::Reserved { .. } => "Reservation",
             Self::Deadline { .. } => "DeadLine",
-            Self::LaunchFailedHeld { .. } => "JobHoldMaxRequeue",
+            Self::RestartedTooOften { .. } => "JobHoldMaxRequeue",
             Self::AssociationLimit(hit) => hit.association_word(),
             Self::QosLimit(hit) => hit.qos_word(),
         }
@@ -469,7 +470,7 @@ impl Reason {
             Self::Deadline { at: Timestamp::from_secs(60) },
             Self::HetPeer { peer: JobId(8) },
             Self::Requeued { until: Timestamp::from_secs(60) },
-            Self::LaunchFailedHeld { message: "its node was lost 11 times".to_owned() },
+            Self::RestartedTooOften { message: "its node was lost 11 times".to_owned() },
             Self::PlanRefused { rule: "over-allocated".to_owned() },
             Self::MakingRoom { victims: vec![JobId(7)], until: Timestamp::from_secs(60) },
             Self::Turn { held_by: vec![JobId(7)], until: Timestamp::from_secs(60) },
@@ -650,7 +651,7 @@ impl fmt::Display for Reason {
                 write!(f, "component {peer} of its heterogeneous job has to wait")
             }
             Self::Requeued { .. } => f.write_str("was put back in the queue a moment ago"),
-            Self::LaunchFailedHeld { message } => {
+            Self::RestartedTooOften { message } => {
                 write!(f, "is held after too many restarts: {message}")
             }
             Self::PlanRefused { rule } => {

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Nodes by id; a clone costs nothing, and two can be told apart without a look into them.
+pub type NodeMap = OrdMap<NodeId, Arc<Node>>;
+
 /// All jobs, nodes and rules at one point of the log.
 ///
 /// Cloning is cheap (the maps share structure), so a reader or a planning round keeps a copy and
@@ -28,7 +31,7 @@ pub struct State {
     /// Jobs by id, ended ones until they are forgotten.
     pub jobs: OrdMap<JobId, Arc<Job>>,
     /// Nodes by index.
-    pub nodes: OrdMap<NodeId, Arc<Node>>,
+    pub nodes: NodeMap,
     /// Partitions by name.
     pub partitions: OrdMap<String, Arc<Partition>>,
     /// Accounts by name.

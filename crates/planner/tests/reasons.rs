@@ -79,7 +79,7 @@ fn all_reasons() -> Lab {
         "RESOURCES nodes=2 cpus=4 time=200",
         "PRIORITY cpus=4 time=200",
         "REQUEUED time=10",
-        "LAUNCH_FAILED_HELD time=10",
+        "RESTARTED_TOO_OFTEN time=10",
         "PLAN_REFUSED time=10",
         "DEADLINE hold deadline=5 time=10",
         "LICENCES partition=licensed licences=sim:2 time=10",
@@ -120,8 +120,8 @@ fn all_reasons() -> Lab {
         ("HELD_BY_ADMIN", Hold::Admin),
         ("REQUEUED", Hold::System(Reason::Requeued { until: Timestamp::from_secs(30) })),
         (
-            "LAUNCH_FAILED_HELD",
-            Hold::System(Reason::LaunchFailedHeld { message: "no such directory".to_owned() }),
+            "RESTARTED_TOO_OFTEN",
+            Hold::System(Reason::RestartedTooOften { message: "no such directory".to_owned() }),
         ),
         ("PLAN_REFUSED", Hold::System(Reason::PlanRefused { rule: "CPUS".to_owned() })),
     ];

@@ -10,9 +10,9 @@ use muster_model::{
 };
 
 use crate::array;
-use crate::nearest::nearest;
 use crate::problem::{Code, Problem, quoted};
 use crate::scan::{digits, split_outside_brackets};
+use muster_model::nearest;
 
 /// Most terms of one dependency.
 pub const DEPENDENCY_TERMS_MAX: usize = 4096;

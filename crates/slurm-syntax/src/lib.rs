@@ -43,7 +43,6 @@ pub mod hostlist;
 pub mod license;
 pub mod memory;
 mod merge;
-pub mod nearest;
 mod option_table;
 pub mod options;
 pub mod pattern;

@@ -1,7 +1,7 @@
 //! The options of sbatch, srun and salloc, and muster's own: one table for parsing, help and docs.
 
-use crate::nearest::nearest;
 use crate::problem::{Code, Problem, quoted};
+use muster_model::nearest;
 
 pub use crate::option_table::{OPTIONS, Opt};
 

@@ -4,9 +4,9 @@
 
 use muster_model::{Seconds, SignalSpec, SignalTarget};
 
-use crate::nearest::nearest;
 use crate::problem::{Code, Problem, quoted};
 use crate::scan::digits;
+use muster_model::nearest;
 
 /// Seconds before the end when `@` gives none.
 pub const BEFORE_DEFAULT_S: u64 = 60;

@@ -4,8 +4,8 @@
 
 use muster_model::JobState;
 
-use crate::nearest::nearest;
 use crate::problem::{Code, Problem, quoted};
+use muster_model::nearest;
 
 macro_rules! states {
     ($($variant:ident $name:literal $code:literal $doc:literal,)+) => {

@@ -2,9 +2,9 @@
 
 use muster_model::Volume;
 
-use crate::nearest::nearest;
 use crate::problem::{Code, Problem, quoted};
 use crate::scan::{digits, is_name_char};
+use muster_model::nearest;
 
 /// Largest adjustment of `--nice`.
 const NICE_MAX: i64 = 2_147_483_645;

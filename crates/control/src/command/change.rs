@@ -2,6 +2,7 @@
 
 use super::action::{Het, each, not_over, wrong_state};
 use super::limits::{self, bad};
+use super::shapes::Shapes;
 use super::submit::check_spec;
 use super::{CommandError, JobRef, Meaning, Principal, admins_only, cycle};
 use muster_model::{
@@ -47,6 +48,7 @@ pub struct JobChange {
 /// Changes jobs.
 pub(super) fn update(
     state: &State,
+    shapes: &mut Shapes,
     at: Timestamp,
     principal: &Principal,
     refs: &[JobRef],
@@ -56,7 +58,7 @@ pub(super) fn update(
     each(state, principal, refs, Het::Apart, |job| {
         not_over(job)?;
         let update = if job.is_pending() {
-            waiting(state, at, principal, job, change)?
+            waiting(state, shapes, at, principal, job, change)?
         } else {
             running(principal, job, change)?
         };
@@ -70,6 +72,7 @@ pub(super) fn update(
 /// A waiting job is described anew, and has to pass what a new one has to pass.
 fn waiting(
     state: &State,
+    shapes: &mut Shapes,
     at: Timestamp,
     principal: &Principal,
     job: &Job,
@@ -108,7 +111,7 @@ fn waiting(
         ..spec.clone()
     };
     limits::check_request(&asked.request)?;
-    check_spec(state, at, principal, &asked)?;
+    check_spec(state, shapes, at, principal, &asked)?;
     if let Some(Some(dependency)) = &change.dependency {
         cycle::check(state, job, dependency)?;
     }

@@ -300,31 +300,9 @@ impl CommandError {
     }
 }
 
-/// The name most like `wanted`, where one is near enough to be meant.
-pub(crate) fn nearest<'a>(
-    wanted: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
-    let bound = (wanted.chars().count() / 3).max(1);
-    names
-        .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(wanted, name), name))
-        .filter(|(distance, _)| *distance <= bound)
-        .min()
-        .map(|(_, name)| name.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_nearest_name_is_near() {
-        let names = ["gpu", "main", "debug"];
-        assert_eq!(nearest("mian", names), Some("main".to_owned()));
-        assert_eq!(nearest("debgu", names), Some("debug".to_owned()));
-        assert_eq!(nearest("batch", names), None);
-    }
 
     #[test]
     fn a_circle_closes() {

@@ -1,22 +1,25 @@
 //! Whether any nodes could ever run a request: upper bounds only, so that nothing possible is
 //! refused. What is refused here Slurm refuses with "Requested node configuration is not available".
 
+use super::shapes::{Kind, Shapes};
 use super::{CommandError, gpus};
 use muster_model::{
     Device, DeviceMode, DevicePolicy, GpuCount, GpuScope, JobSpec, MemoryRequest, Mib, Node,
-    Partition, Request, State,
+    Partition, Request,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Checks that at least one of the partitions could run the job if all its nodes were empty and up.
 pub(super) fn check(
-    state: &State,
+    shapes: &mut Shapes,
     spec: &JobSpec,
+    policy: &DevicePolicy,
     partitions: &[Arc<Partition>],
 ) -> Result<(), CommandError> {
     let mut refusal = None;
     for partition in partitions {
-        match lacking(state, &spec.request, partition) {
+        match lacking(shapes, &spec.request, partition, policy) {
             None => return Ok(()),
             Some(lacking) => {
                 refusal =
@@ -28,29 +31,42 @@ pub(super) fn check(
 }
 
 /// What the partition lacks for the request, as a clause; `None` where nothing is known to lack.
-fn lacking(state: &State, request: &Request, partition: &Partition) -> Option<String> {
-    let registered: Vec<&Arc<Node>> = state.partition_nodes(partition).collect();
-    if registered.len() < partition.nodes.len() {
+/// Costs as much as there are kinds of nodes and names in the request.
+fn lacking(
+    shapes: &mut Shapes,
+    request: &Request,
+    partition: &Arc<Partition>,
+    policy: &DevicePolicy,
+) -> Option<String> {
+    let (registered, all) = shapes.in_partition(partition, &BTreeSet::new());
+    if registered < partition.nodes.len() {
         // Nodes are still to come, and what they have is not known.
         return None;
     }
     if let Some(outside) = request.node_list.iter().find(|name| !partition.nodes.contains(*name)) {
         return Some(format!("node {outside} is not in it"));
     }
-    let policy = &state.policy.devices;
-    if let Some(lacking) = gpus::lacking(&registered, request, policy) {
+    let all: Vec<&Node> = all.into_iter().map(|(node, _)| node).collect();
+    if let Some(lacking) = gpus::lacking(&all, request, policy) {
         return Some(lacking);
     }
+    let (_, mut left) = shapes.in_partition(partition, &request.exclude);
     let wanted = request.nodes_min().max(request.node_list.len() as u32);
-    if (registered.len() as u32) < wanted {
-        return Some(format!("needs {}; it has {}", nodes(wanted), registered.len()));
+    if (registered as u32) < wanted {
+        return Some(format!("needs {}; it has {registered}", nodes(wanted)));
     }
-    let mut left: Vec<&Arc<Node>> = registered;
+    let found = count(&left);
+    if found < wanted {
+        let needs = nodes(wanted);
+        return Some(format!("needs {needs} that it does not exclude; there are {found}"));
+    }
     for bound in BOUNDS {
-        let best = left.iter().map(|node| (bound.has)(node, request, policy)).max().unwrap_or(0);
-        left.retain(|node| (bound.has)(node, request, policy) >= (bound.needs)(request));
-        if (left.len() as u32) < wanted {
-            let (needs, found) = ((bound.needs)(request), left.len());
+        let best =
+            left.iter().map(|(node, _)| (bound.has)(node, request, policy)).max().unwrap_or(0);
+        left.retain(|(node, _)| (bound.has)(node, request, policy) >= (bound.needs)(request));
+        let found = count(&left);
+        if found < wanted {
+            let needs = (bound.needs)(request);
             let what = bound.what;
             return Some(match (bound.counted, wanted) {
                 (false, _) => format!("needs {} {what}; there are {found}", nodes(wanted)),
@@ -62,6 +78,10 @@ fn lacking(state: &State, request: &Request, partition: &Partition) -> Option<St
         }
     }
     in_total(request, &left, policy)
+}
+
+fn count(kinds: &[Kind<'_>]) -> u32 {
+    kinds.iter().map(|(_, count)| count).sum()
 }
 
 fn nodes(count: u32) -> String {
@@ -78,12 +98,6 @@ struct Bound {
 }
 
 const BOUNDS: &[Bound] = &[
-    Bound {
-        what: "that it does not exclude",
-        counted: false,
-        has: |n, r, _| u64::from(!r.exclude.contains(&n.name)),
-        needs: |_| 1,
-    },
     Bound {
         what: "with the features that it asks for",
         counted: false,
@@ -188,14 +202,23 @@ fn gpus_fitting(node: &Node, r: &Request, policy: &DevicePolicy) -> u64 {
 }
 
 /// Bounds over all nodes of the job together: as many as it may have, the largest first.
-fn in_total(request: &Request, nodes: &[&Arc<Node>], policy: &DevicePolicy) -> Option<String> {
-    let most = request.nodes.as_ref().map_or(usize::MAX, |n| n.most() as usize);
-    let best = |mut amounts: Vec<u64>| -> u64 {
+fn in_total(request: &Request, nodes: &[Kind<'_>], policy: &DevicePolicy) -> Option<String> {
+    let most = request.nodes.as_ref().map_or(u32::MAX, muster_model::NodeCount::most);
+    let best = |has: &dyn Fn(&Node) -> u64| -> u64 {
+        let mut amounts: Vec<(u64, u32)> =
+            nodes.iter().map(|(node, count)| (has(node), *count)).collect();
         amounts.sort_unstable_by(|a, b| b.cmp(a));
-        amounts.into_iter().take(most).sum()
+        let mut left = most;
+        let mut sum = 0_u64;
+        for (amount, count) in amounts {
+            let taken = count.min(left);
+            left -= taken;
+            sum = sum.saturating_add(amount.saturating_mul(u64::from(taken)));
+        }
+        sum
     };
     if let Some(tasks) = request.tasks {
-        let room = best(nodes.iter().map(|n| tasks_room(n, request, policy)).collect());
+        let room = best(&|n| tasks_room(n, request, policy));
         if room < u64::from(tasks) {
             return Some(format!(
                 "needs room for {tasks} tasks of {} CPUs; there is room for {room}",
@@ -204,8 +227,7 @@ fn in_total(request: &Request, nodes: &[&Arc<Node>], policy: &DevicePolicy) -> O
         }
     }
     for gpus in request.gpus.iter().filter(|g| g.scope == GpuScope::Job) {
-        let has = |n: &Node| units(n, request, policy, gpus);
-        let room = best(nodes.iter().map(|n| has(n)).collect());
+        let room = best(&|n| units(n, request, policy, gpus));
         if room < u64::from(gpus.count) {
             let count = gpus.count;
             return Some(format!("needs {count} fitting GPUs in total; there are {room}"));

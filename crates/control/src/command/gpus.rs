@@ -4,7 +4,6 @@ use muster_model::mig::split_type;
 use muster_model::sharing::{self, DeviceWish};
 use muster_model::{Device, DeviceMode, DevicePolicy, GpuCount, Isolation, Mib, Node, Request};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// How many GPUs, instances or parts of one device could be had for a count.
 pub(super) fn units(device: &Device, r: &Request, policy: &DevicePolicy, gpus: &GpuCount) -> u64 {
@@ -63,7 +62,7 @@ fn wished(device: &Device, r: &Request, policy: &DevicePolicy) -> u64 {
 
 /// Why no GPU of these nodes, one at a time, could ever give what is asked of each, as a clause;
 /// `None` where some could for every count.
-pub(super) fn lacking(nodes: &[&Arc<Node>], r: &Request, policy: &DevicePolicy) -> Option<String> {
+pub(super) fn lacking(nodes: &[&Node], r: &Request, policy: &DevicePolicy) -> Option<String> {
     let devices: Vec<&Device> = nodes.iter().flat_map(|n| &n.devices).collect();
     let wanted = r.gpus.iter().filter(|g| g.count > 0);
     let missing = |gpus: &&GpuCount| devices.iter().all(|d| units(d, r, policy, gpus) == 0);
@@ -144,7 +143,7 @@ mod tests {
     use muster_model::sharing::{GpuShare, MigMode, Sharing};
     use muster_model::{DeviceMilli, GpuScope};
 
-    fn node(modes: Vec<DeviceMode>) -> Arc<Node> {
+    fn node(modes: Vec<DeviceMode>) -> Node {
         let device = |mode| Device {
             model: "a100".to_owned(),
             memory: Mib(80 << 10),
@@ -152,7 +151,7 @@ mod tests {
             ..Device::default()
         };
         let devices = modes.into_iter().map(device).collect();
-        Arc::new(Node { devices, ..Node::default() })
+        Node { devices, ..Node::default() }
     }
 
     fn one(model: Option<&str>) -> Request {

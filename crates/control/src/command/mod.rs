@@ -12,13 +12,14 @@ mod feasible;
 mod gpus;
 pub mod limits;
 mod nodes;
+mod shapes;
 mod site;
 mod submit;
 mod target;
 
 pub use change::JobChange;
-pub(crate) use error::nearest;
 pub use error::{CommandError, ErrorClass};
+pub use shapes::Shapes;
 pub use site::{NodeOverlay, Site};
 pub use submit::check_submission;
 pub use target::JobRef;
@@ -186,18 +187,20 @@ impl Principal {
     }
 }
 
-/// What a command means on this state.
+/// What a command means on this state. `shapes` makes checks of many commands cheap; a fresh one
+/// does as well.
 ///
 /// # Errors
 /// Why it is refused.
 pub fn meaning(
     state: &State,
+    shapes: &mut Shapes,
     at: Timestamp,
     principal: &Principal,
     command: Command,
 ) -> Result<Meaning, CommandError> {
     match command {
-        Command::Submit(submission) => submit::submit(state, at, principal, &submission),
+        Command::Submit(submission) => submit::submit(state, shapes, at, principal, &submission),
         Command::Cancel { jobs, hurry } => action::cancel(state, principal, &jobs, hurry),
         Command::Signal { jobs, signal, scope } => {
             action::signal(state, principal, &jobs, signal, scope)
@@ -206,7 +209,9 @@ pub fn meaning(
         Command::Release { jobs } => action::release(state, principal, &jobs),
         Command::Requeue { jobs, hold } => action::requeue(state, principal, &jobs, hold),
         Command::Suspend { jobs, suspend } => action::suspend(state, principal, &jobs, suspend),
-        Command::Update { jobs, change } => change::update(state, at, principal, &jobs, &change),
+        Command::Update { jobs, change } => {
+            change::update(state, shapes, at, principal, &jobs, &change)
+        }
         Command::DrainNodes { nodes, reason } => {
             nodes::drain(state, at, principal, &nodes, &reason)
         }

@@ -1,16 +1,15 @@
 //! Commands on nodes and partitions.
 
-use super::error::nearest;
 use super::limits::{TEXT_MAX, bad};
 use super::{CommandError, Meaning, Principal, admins_only};
-use muster_model::{Drain, EventKind, Node, Partition, PartitionState, State, Timestamp};
+use muster_model::{Drain, EventKind, Node, Partition, PartitionState, State, Timestamp, nearest};
 use std::sync::Arc;
 
 fn named<'a>(state: &'a State, name: &str) -> Result<&'a Arc<Node>, CommandError> {
     state.node_named(name).ok_or_else(|| CommandError::UnknownName {
         kind: "node",
         name: name.to_owned(),
-        nearest: nearest(name, state.nodes.values().map(|n| n.name.as_str())),
+        nearest: nearest(name, state.nodes.values().map(|n| n.name.as_str())).map(str::to_owned),
     })
 }
 
@@ -65,7 +64,7 @@ pub(super) fn set_partition(
     let known = state.partitions.get(name).ok_or_else(|| CommandError::UnknownName {
         kind: "partition",
         name: name.to_owned(),
-        nearest: nearest(name, state.partitions.keys().map(String::as_str)),
+        nearest: nearest(name, state.partitions.keys().map(String::as_str)).map(str::to_owned),
     })?;
     if known.state == to {
         return Ok(Meaning::changed(Vec::new()));

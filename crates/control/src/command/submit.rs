@@ -1,11 +1,11 @@
 //! Submission: defaults filled in, everything named looked up, the impossible refused.
 
-use super::error::nearest;
 use super::limits::{self, bad};
+use super::shapes::Shapes;
 use super::{CommandError, Meaning, Principal, Reply, Submission, feasible};
 use muster_model::{
     Account, DependencyKind, DependencyTarget, EventKind, JobId, JobSpec, Partition, State,
-    TimeLimit, Timestamp,
+    TimeLimit, Timestamp, nearest,
 };
 use muster_store::Blob;
 use std::sync::Arc;
@@ -18,11 +18,12 @@ pub(super) const DEFAULT_QOS: &str = "normal";
 /// Takes a job.
 pub(super) fn submit(
     state: &State,
+    shapes: &mut Shapes,
     at: Timestamp,
     principal: &Principal,
     submission: &Submission,
 ) -> Result<Meaning, CommandError> {
-    let mut specs = check_submission(state, at, principal, submission)?;
+    let mut specs = check_with(state, shapes, at, principal, submission)?;
     let bytes = serde_json::to_vec(&submission.payload)
         .map_err(|error| CommandError::Fault { why: error.to_string() })?;
     let blob = Blob::new(bytes);
@@ -53,6 +54,16 @@ pub fn check_submission(
     principal: &Principal,
     submission: &Submission,
 ) -> Result<Vec<JobSpec>, CommandError> {
+    check_with(state, &mut Shapes::default(), at, principal, submission)
+}
+
+fn check_with(
+    state: &State,
+    shapes: &mut Shapes,
+    at: Timestamp,
+    principal: &Principal,
+    submission: &Submission,
+) -> Result<Vec<JobSpec>, CommandError> {
     limits::check(submission)?;
     check_array(state, &submission.specs)?;
     let specs = submission
@@ -61,7 +72,7 @@ pub fn check_submission(
         .map(|spec| complete(state, principal, spec))
         .collect::<Result<Vec<_>, _>>()?;
     for spec in &specs {
-        check_spec(state, at, principal, spec)?;
+        check_spec(state, shapes, at, principal, spec)?;
     }
     check_room(state, ids_taken(&specs))?;
     Ok(specs)
@@ -70,6 +81,7 @@ pub fn check_submission(
 /// Checks one spec whose defaults are filled in, new or changed.
 pub(super) fn check_spec(
     state: &State,
+    shapes: &mut Shapes,
     at: Timestamp,
     principal: &Principal,
     spec: &JobSpec,
@@ -78,7 +90,8 @@ pub(super) fn check_spec(
     let partitions = partitions_of(state, spec)?;
     check_dependency(state, spec)?;
     check_times(at, spec)?;
-    check_names(state, spec)?;
+    shapes.refresh(state);
+    check_names(state, shapes, spec)?;
     if spec.nice < 0 {
         super::admins_only(principal, "raise a priority with a negative nice")?;
     }
@@ -88,7 +101,7 @@ pub(super) fn check_spec(
     if state.policy.enforce_partition_limits {
         within_some(&partitions, spec)?;
     }
-    feasible::check(state, spec, &partitions)
+    feasible::check(shapes, spec, &state.policy.devices, &partitions)
 }
 
 fn ids_taken(specs: &[JobSpec]) -> u32 {
@@ -164,7 +177,11 @@ fn unknown<'a>(
     name: &str,
     names: impl IntoIterator<Item = &'a str>,
 ) -> CommandError {
-    CommandError::UnknownName { kind, name: name.to_owned(), nearest: nearest(name, names) }
+    CommandError::UnknownName {
+        kind,
+        name: name.to_owned(),
+        nearest: nearest(name, names).map(str::to_owned),
+    }
 }
 
 fn check_account(state: &State, spec: &JobSpec) -> Result<(), CommandError> {
@@ -268,7 +285,7 @@ fn check_times(at: Timestamp, spec: &JobSpec) -> Result<(), CommandError> {
 }
 
 /// Everything that a request names must be somewhere.
-fn check_names(state: &State, spec: &JobSpec) -> Result<(), CommandError> {
+fn check_names(state: &State, shapes: &Shapes, spec: &JobSpec) -> Result<(), CommandError> {
     let request = &spec.request;
     for name in request.node_list.iter().chain(&request.exclude) {
         if state.node_named(name).is_none() && !in_some_partition(state, name) {
@@ -280,9 +297,9 @@ fn check_names(state: &State, spec: &JobSpec) -> Result<(), CommandError> {
         return Err(bad("exclude", format!("node {both} is also in the node list")));
     }
     if let Some(constraint) = &request.constraint {
-        let known = |name: &&str| state.nodes.values().any(|n| n.features.contains(*name));
+        let known = |name: &&str| shapes.kinds().any(|n| n.features.contains(*name));
         if let Some(name) = constraint.names().iter().find(|name| !known(name)) {
-            let features = state.nodes.values().flat_map(|n| &n.features);
+            let features = shapes.kinds().flat_map(|n| &n.features);
             return Err(unknown("feature", name, features.map(String::as_str)));
         }
     }
@@ -305,15 +322,15 @@ fn check_names(state: &State, spec: &JobSpec) -> Result<(), CommandError> {
             return Err(bad("reservation", why));
         }
     }
-    let devices = || state.nodes.values().flat_map(|n| &n.devices);
+    let devices = || shapes.kinds().flat_map(|n| &n.devices);
     for model in request.gpus.iter().filter(|g| g.count > 0).filter_map(|g| g.model.as_ref()) {
         if !devices().any(|d| d.model.eq_ignore_ascii_case(model)) && !state.nodes.is_empty() {
             return Err(unknown("GPU model", model, devices().map(|d| d.model.as_str())));
         }
     }
     for name in request.gres.keys() {
-        if !state.nodes.values().any(|n| n.gres.contains_key(name)) {
-            let names = state.nodes.values().flat_map(|n| n.gres.keys());
+        if !shapes.kinds().any(|n| n.gres.contains_key(name)) {
+            let names = shapes.kinds().flat_map(|n| n.gres.keys());
             return Err(unknown("gres", name, names.map(String::as_str)));
         }
     }

@@ -111,7 +111,8 @@ fn known<'a>(state: &'a State, name: &str) -> Result<&'a Arc<Reservation>, Comma
     state.reservations.get(name).ok_or_else(|| CommandError::UnknownName {
         kind: "reservation",
         name: name.to_owned(),
-        nearest: crate::command::nearest(name, state.reservations.keys().map(String::as_str)),
+        nearest: muster_model::nearest(name, state.reservations.keys().map(String::as_str))
+            .map(str::to_owned),
     })
 }
 

@@ -3,7 +3,7 @@
 use super::conflict::{check, running_into, taken};
 use super::order::free_name;
 use super::{ReservationError, ReservationOrder, Start};
-use crate::command::{CommandError, Principal, limits, nearest};
+use crate::command::{CommandError, Principal, limits};
 use muster_model::{
     Names, Repeat, Reservation, ReservationFlag as Flag, ReservedNode, Seconds, State, Timestamp,
     Want, Window,
@@ -252,7 +252,7 @@ fn check_want(state: &State, want: &Want) -> Result<(), CommandError> {
     let unknown = |kind: &'static str, name: &str, known: Vec<&str>| CommandError::UnknownName {
         kind,
         name: name.to_owned(),
-        nearest: nearest(name, known),
+        nearest: muster_model::nearest(name, known).map(str::to_owned),
     };
     if let Some(name) = &want.partition
         && !state.partitions.contains_key(name)
@@ -295,7 +295,8 @@ fn check_access(state: &State, access: &muster_model::Access) -> Result<(), Comm
             return Err(CommandError::UnknownName {
                 kind: "account",
                 name: name.clone(),
-                nearest: nearest(name, state.accounts.keys().map(String::as_str)),
+                nearest: muster_model::nearest(name, state.accounts.keys().map(String::as_str))
+                    .map(str::to_owned),
             });
         }
     }

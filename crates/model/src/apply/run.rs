@@ -178,7 +178,7 @@ impl State {
         let restart = || {
             let message = format!("its node was lost {} times", job.attempt);
             let worn_out = job.attempt > self.policy.max_restarts;
-            let hold = worn_out.then_some(Hold::System(Reason::LaunchFailedHeld { message }));
+            let hold = worn_out.then_some(Hold::System(Reason::RestartedTooOften { message }));
             Outcome::Requeued { hold }
         };
         match report.cause {

@@ -1,7 +1,8 @@
 //! What is kept: configuration, backups, and a store that cannot be used.
 
-use crate::place::{Place, job, said};
+use crate::place::{Place, job, said, until};
 use muster_api::QueueQuery;
+use nix::sys::signal::{Signal, kill};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 
@@ -52,6 +53,30 @@ fn a_changed_file_is_taken_over_and_a_wrong_one_changes_nothing() {
     let names: Vec<String> = client.partitions().unwrap().into_iter().map(|p| p.name).collect();
     assert_eq!(names, ["debug", "main"]);
     assert_eq!(client.queue(&QueueQuery::default()).unwrap().rows[0].id, waiting);
+}
+
+#[test]
+fn a_hangup_reloads_the_file_and_a_wrong_one_changes_nothing() {
+    let place = Place::new();
+    let file = place.path("muster.toml");
+    let text = "[practice]\nnodes = 2\ngpus = 3\ncpus = 6\nmemory = \"6G\"\n\
+                gpu_model = \"l4\"\ngpu_memory = \"24G\"\n";
+    std::fs::write(&file, text).unwrap();
+    let words = ["--config", file.to_str().unwrap()];
+    let daemon = place.try_start(&words, &[]).unwrap_or_else(|| panic!("{}", place.log()));
+    let shown = said(&place.slurm("scontrol", &["-o", "show", "node", "node2"]));
+    assert!(shown.contains("CPUTot=6") && shown.contains("RealMemory=6144"), "{shown}");
+    assert!(shown.contains("Gres=gpu:l4:3"), "{shown}");
+    let client = place.client();
+    let hang_up = |kill_wait: &str| {
+        std::fs::write(&file, format!("{text}[policy]\nkill_wait = \"{kill_wait}\"\n")).unwrap();
+        kill(daemon.pid(), Signal::SIGHUP).unwrap();
+    };
+    hang_up("7s");
+    until("it is reloaded", || (client.ping().unwrap().policy.kill_wait_s == 7).then_some(()));
+    hang_up("soon");
+    until("it is refused", || place.log().contains("not reloaded").then_some(()));
+    assert_eq!(client.ping().unwrap().policy.kill_wait_s, 7);
 }
 
 #[test]

@@ -69,6 +69,36 @@ fn sbatch_answers_as_clients_read_it() {
 }
 
 #[test]
+fn what_is_changed_or_missing_is_said_at_submission() {
+    let place = Place::new();
+    let _daemon = place.start();
+    std::fs::create_dir(place.path("run")).unwrap();
+    script(&place, "where.sh", "echo $SLURM_SUBMIT_DIR $PWD $SLURM_NNODES");
+    let run = place.path("run").display().to_string();
+    let cut = place.slurm("sbatch", &["--wait", "-N4", "-n2", "-D", &run, "where.sh"]);
+    assert_eq!((code(&cut), out(&cut).as_str()), (0, "Submitted batch job 1\n"));
+    let sentence = "can't run 2 processes on 4 nodes, setting nnodes to 2";
+    assert!(err(&cut).contains(sentence), "{}", err(&cut));
+    let here = place.path("").display().to_string();
+    let here = here.trim_end_matches('/');
+    let told = std::fs::read_to_string(place.path("run/slurm-1.out")).unwrap();
+    assert_eq!(told, format!("{here} {run} 2\n"));
+    // A client of the interface is treated alike.
+    let answer = place.submit("true", &["-N4", "-n2", "--hold"]);
+    assert!(answer.warnings.iter().any(|w| w.message.contains(sentence)), "{answer:?}");
+    let missing = place.slurm("sbatch", &["--hold", "-o", "logs/%j.out", "where.sh"]);
+    assert_eq!(code(&missing), 0);
+    let text = err(&missing);
+    assert!(
+        text.contains(&format!("the directory {here}/logs of --output does not exist")),
+        "{text}"
+    );
+    std::fs::create_dir(place.path("logs")).unwrap();
+    let there = place.slurm("sbatch", &["--hold", "-o", "logs/%j.out", "where.sh"]);
+    assert_eq!(err(&there), "");
+}
+
+#[test]
 fn squeue_lists_arrays_and_finds_what_was() {
     // S-55, S-59
     let place = Place::new();
@@ -319,7 +349,12 @@ fn a_command_line_that_is_wrong_says_so() {
         let output = place.slurm(name, words);
         assert_eq!((err(&output).as_str(), code(&output)), (message, exit), "{name} {words:?}");
     }
-    assert_eq!(code(&place.slurm("scancel", &["999999"])), 0);
+    let gone = place.slurm("scancel", &["999999"]);
+    assert_eq!((code(&gone), err(&gone).as_str()), (0, ""));
+    let told = place.slurm("scancel", &["-v", "999999"]);
+    let line = "scancel: error: Kill job error on job id 999999: Invalid job id specified";
+    assert!(code(&told) == 0 && err(&told).lines().any(|l| l == line), "{}", err(&told));
+    assert_eq!(code(&place.slurm("scancel", &["-s", "USR1", "999999"])), 1);
     assert_eq!(
         out(&place.slurm("scontrol", &["show", "hostnames", "n[1-3],x05"])),
         "n1\nn2\nn3\nx05\n"

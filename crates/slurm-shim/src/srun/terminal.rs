@@ -1,43 +1,18 @@
-//! The caller's terminal in raw mode, and a pair of ends for the task that shall have one.
+//! The caller's terminal, and a pair of ends for the task that shall have one.
 // Telling a terminal its size takes a system call that the wrappers mark unsafe.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use muster_client::terminal::Raw;
 use nix::pty::{Winsize, openpty};
-use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 
 use super::streams::{Own, own_input, write_own};
 
 nix::ioctl_read_bad!(read_size, nix::libc::TIOCGWINSZ, Winsize);
 nix::ioctl_write_ptr_bad!(write_size, nix::libc::TIOCSWINSZ, Winsize);
-
-/// Standard input in raw mode until this is dropped.
-pub(crate) struct Raw {
-    before: Option<Termios>,
-}
-
-impl Raw {
-    /// Switches over; does nothing where standard input is no terminal.
-    pub(crate) fn enter() -> Self {
-        let stdin = std::io::stdin();
-        let Ok(before) = tcgetattr(stdin.as_fd()) else { return Self { before: None } };
-        let mut raw = before.clone();
-        cfmakeraw(&mut raw);
-        let set = tcsetattr(stdin.as_fd(), SetArg::TCSANOW, &raw);
-        Self { before: set.ok().map(|()| before) }
-    }
-}
-
-impl Drop for Raw {
-    fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            let _ = tcsetattr(std::io::stdin().as_fd(), SetArg::TCSADRAIN, before);
-        }
-    }
-}
 
 /// A terminal made for a task.
 pub(crate) struct Pty {

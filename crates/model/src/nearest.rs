@@ -40,5 +40,9 @@ mod tests {
         assert_eq!(nearest("parti", words), Some("partition"));
         assert_eq!(nearest("quux", words), None);
         assert_eq!(nearest("", words), None);
+        let names = ["gpu", "main", "debug"];
+        assert_eq!(nearest("mian", names), Some("main"));
+        assert_eq!(nearest("debgu", names), Some("debug"));
+        assert_eq!(nearest("batch", names), None);
     }
 }
