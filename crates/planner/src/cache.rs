@@ -133,6 +133,14 @@ impl Cache {
     /// False where all has to be built anew.
     fn follow_jobs(&mut self, state: &State) -> bool {
         let changed = changed_jobs(&self.seen, state);
+        // What jobs that stand still keep depends on who else is there.
+        let yields = |state: &State| {
+            let evicted = state.index.evicted.iter().filter_map(|id| state.jobs.get(id));
+            evicted.into_iter().any(|job| job.yields_cpus())
+        };
+        if !changed.is_empty() && (yields(&self.seen) || yields(state)) {
+            return false;
+        }
         let was_user_exclusive = self.user_exclusive;
         for id in &changed {
             let (old, new) = (self.seen.jobs.get(id), state.jobs.get(id));

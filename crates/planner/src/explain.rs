@@ -125,6 +125,9 @@ fn all_reasons(
     if !reasons.is_empty() {
         return reasons;
     }
+    if let Some(reason) = reasoner.room_is_made(job.id) {
+        return vec![reason];
+    }
     let limits = reasoner.limits_on(job);
     if !limits.is_empty() {
         return limits;

@@ -28,6 +28,7 @@ mod levels;
 pub mod limits;
 mod order;
 mod outlook;
+mod preempt;
 mod profile;
 mod queue;
 mod reasons;

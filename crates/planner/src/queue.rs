@@ -29,6 +29,8 @@ pub(crate) struct PartKey {
     inside: Vec<String>,
     /// Its QOS lets it ask for more time than a partition gives.
     any_time: bool,
+    /// Set where it decides whom the job may preempt.
+    rank: Option<(String, String)>,
 }
 
 /// Who a component runs for, where that decides when it may start: account, user and QOS.
@@ -360,6 +362,7 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
         inside: ways(state, job).into_iter().flatten().collect(),
         wishes_switches: switch_wish(state, job).is_some_and(|(_, until)| until > now),
         any_time: any_time(state, job),
+        rank: crate::preempt::rank_of(state, job),
     }
 }
 

@@ -101,6 +101,7 @@ pub(crate) fn all(
         }
     }
     reasoner.het_reasons(&mut reasons);
+    reasons.extend(crate::preempt::reasons(state, &outcome.plan));
     for decision in &outcome.plan.decisions {
         if let Decision::Reject { job, reason } = decision {
             reasons.insert(*job, reason.clone());
@@ -187,6 +188,11 @@ impl<'a> Reasoner<'a> {
 
     pub(crate) fn starts_now(&self, job: JobId) -> bool {
         self.starts.contains(&job)
+    }
+
+    /// The reason of a job for which room is being made.
+    pub(crate) fn room_is_made(&self, job: JobId) -> Option<Reason> {
+        crate::preempt::reasons(self.state, &self.outcome.plan).remove(&job)
     }
 
     fn verdict(&self, job: &Arc<Job>) -> Verdict {

@@ -25,12 +25,13 @@ use crate::depth::Depth;
 use crate::gang::{Cursor, Pick, Picks};
 use crate::limits::Limits;
 use crate::order::{Keys, OrderKey, waiting_key};
+use crate::preempt::Preempting;
 use crate::queue::{ShapeKey, group};
 use crate::timeline;
 use crate::world::World;
 use muster_model::{
-    BackfillMode, Decision, Job, JobId, Mib, Placement, Plan, Promise, PromisedShare, Reason,
-    Resume, Start, State, TimeLimit, Timestamp, Work,
+    BackfillMode, Decision, Job, JobId, Mib, Placement, Plan, Policy, Promise, PromisedShare,
+    Reason, Resume, Start, State, TimeLimit, Timestamp, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -97,6 +98,8 @@ pub(crate) struct Round<'a> {
     /// What the rounds before started on this walk, by place in the queue; empty but in a round
     /// that goes on.
     replayed: BTreeMap<OrderKey, Started>,
+    /// Room that is made for waiting jobs.
+    pub(crate) preempting: Preempting<'a>,
 }
 
 /// What one walk through the queue found.
@@ -187,8 +190,14 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         keys: Keys::new(state, now),
         limits: Limits::new(state, now),
         replayed: BTreeMap::new(),
+        preempting: Preempting::default(),
     };
     round.take_back();
+    round.set_order();
+    let mut first = Walk::blank(&state.policy, 0, now);
+    let under_way = round.budget.resume.as_ref().map(|r| r.started.clone());
+    round.preempting.spared.extend(under_way.unwrap_or_default());
+    round.take_up_claims(&mut first);
     let (walk, before) = loop {
         let before = round.started.len();
         round.set_order();
@@ -200,6 +209,25 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         round.forget_promises(&walk.promises);
     };
     round.finish(rejects, walk, before)
+}
+
+impl Walk {
+    /// A walk that has not begun, over so many shapes.
+    pub(crate) fn blank(policy: &Policy, shapes: usize, now: Timestamp) -> Self {
+        let blank = Known { fails: false, hopeless: false, not_before: now };
+        Self {
+            promises: Vec::new(),
+            depth: Depth::new(policy),
+            cursors: BTreeMap::new(),
+            known: vec![blank; shapes],
+            limited: BTreeSet::new(),
+            held: BTreeMap::new(),
+            behind_promise: false,
+            unsure: false,
+            last_looked_at: None,
+            stopped_at: None,
+        }
+    }
 }
 
 impl Round<'_> {
@@ -240,19 +268,8 @@ impl Round<'_> {
 
     /// Goes once through the queue, the first waiting job of every shape at a time.
     fn walk(&mut self) -> Walk {
-        let blank = Known { fails: false, hopeless: false, not_before: self.now };
-        let mut walk = Walk {
-            promises: Vec::new(),
-            depth: Depth::new(&self.state.policy),
-            cursors: BTreeMap::new(),
-            known: vec![blank; self.cache.queue.fits_len()],
-            limited: BTreeSet::new(),
-            held: BTreeMap::new(),
-            behind_promise: false,
-            unsure: false,
-            last_looked_at: None,
-            stopped_at: None,
-        };
+        let shapes = self.cache.queue.fits_len();
+        let mut walk = Walk::blank(&self.state.policy, shapes, self.now);
         let mut heads: BTreeSet<(OrderKey, usize)> = BTreeSet::new();
         for (at, shape) in self.cache.queue.shapes.iter().enumerate() {
             let first = shape.as_ref().and_then(|s| s.waiting.first());
@@ -334,6 +351,9 @@ impl Round<'_> {
         if walk.held.contains_key(&at) {
             return Answer::No;
         }
+        if may_try && !walk.limited.contains(&at) && self.make_room(&asks, &group) {
+            return Answer::Settled;
+        }
         if !walk.known[fit].hopeless && self.may_be_promised(&asks, &group) {
             self.promise(walk, fit, &asks, &group);
         }
@@ -398,6 +418,8 @@ impl Round<'_> {
         for started in self.started.iter().rev().flat_map(|group| group.iter().rev()) {
             self.cache.world.release(started.job.id, &started.placement, started.end);
         }
+        self.forget_claims();
+        decisions.append(&mut self.preempting.decisions);
         let (steps_max, resumed) = (self.budget.steps, self.budget.resume.take());
         let was_resumed = resumed.is_some();
         let mut walked = resumed.as_ref().map(|r| r.started.clone()).unwrap_or_default();

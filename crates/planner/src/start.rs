@@ -109,7 +109,7 @@ impl Round<'_> {
     }
 
     /// Nodes for a component now. `at` names the ask where what does not do for it is remembered.
-    fn picks_now(
+    pub(crate) fn picks_now(
         &mut self,
         walk: &mut Walk,
         at: Option<AskAt>,
@@ -149,7 +149,7 @@ impl Round<'_> {
 /// The limit of a job that starts now, cut to its deadline; `None` where that leaves too little.
 ///
 /// A job without a limit but with a deadline gets the deadline as its end.
-fn limit_by_deadline(ask: &Ask, now: Timestamp) -> Option<TimeLimit> {
+pub(crate) fn limit_by_deadline(ask: &Ask, now: Timestamp) -> Option<TimeLimit> {
     let Some(deadline) = ask.deadline else { return Some(ask.limit) };
     let left = deadline.since(now);
     match ask.limit {

@@ -86,10 +86,28 @@ impl World {
         world.bookings = Bookings::new(state, &world.slots);
         for id in &state.index.active {
             if let Some(job) = state.jobs.get(id) {
-                world.hold(job);
+                world.hold_as(state, job);
             }
         }
         world
+    }
+
+    /// Takes up a running job as the state has it: all of its placement, or what it keeps while it
+    /// stands still for others.
+    pub(crate) fn hold_as(&mut self, state: &State, job: &Job) {
+        if !job.yields_cpus() {
+            return self.hold(job);
+        }
+        if let Some(placement) = crate::preempt::on_the_world(state, job)
+            && let Some(end) = job.ends_at_latest()
+        {
+            self.occupy(job, &placement, end, false);
+        }
+    }
+
+    /// The dense index of a node.
+    pub(crate) fn slot_of(&self, node: NodeId) -> Option<usize> {
+        self.slots.get(&node).copied()
     }
 
     /// The world with nothing on its nodes, ours or not.

@@ -1,0 +1,173 @@
+//! Making room: running jobs give theirs up for waiting ones that may have it.
+//!
+//! # How it goes
+//! A waiting job that does not fit, and may preempt somebody, is laid out on a world without those
+//! that it may preempt. Where it fits, the cheapest of them that are enough make room: the fewest,
+//! or those who lose the least work (module `search`). A gang goes whole or not at all, on both
+//! sides. Where it would not fit with all of them gone, nobody goes (case S-39).
+//!
+//! The decision claims the room: what is free of it already and what the victims still have. From
+//! then on the claim stands in the state, every round puts it on the world before anything else,
+//! and nobody gets any of it until the claimant starts, is held, changed or cancelled. So victims
+//! that take their grace are not preempted twice, and no third job slips in between.
+//!
+//! A victim that is suspended keeps all but its CPUs, and those too for everybody but the claimant.
+//! It goes on as soon as nobody runs on them.
+//!
+//! Cost: nothing where nobody may preempt. Else for at most `depth` jobs a round one look at every
+//! running job, and some hundred layouts of the waiting one (module `search`).
+
+mod claims;
+mod permit;
+mod quota;
+mod search;
+
+pub(crate) use claims::on_the_world;
+
+use crate::ask::Ask;
+use crate::round::Round;
+use claims::Overlay;
+use muster_model::{
+    Decision, Job, JobId, Placement, Plan, Preempt, Reason, Start, State, TimeLimit, Timestamp,
+    Victim,
+};
+use permit::{Asker, Permits};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a round has made room for, and what it keeps on the world for that.
+#[derive(Default)]
+pub(crate) struct Preempting<'a> {
+    permits: Option<Permits<'a>>,
+    /// Jobs that victims were looked for.
+    searches: u32,
+    pub(crate) decisions: Vec<Decision>,
+    overlays: BTreeMap<JobId, Overlay>,
+    /// Jobs that are nobody's victims in this round any more.
+    pub(crate) spared: BTreeSet<JobId>,
+    /// Jobs that stand still and were put on the world otherwise than the state has them.
+    stood_by: Vec<Arc<Job>>,
+}
+
+/// Where a job of a group would be.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) job: Arc<Job>,
+    pub(crate) placement: Arc<Placement>,
+    pub(crate) limit: TimeLimit,
+}
+
+/// The asks of the highest tier that a component may use.
+fn highest(asks: &[Ask]) -> Vec<&Ask> {
+    let tier = asks.iter().map(|ask| ask.partition.tier).max();
+    asks.iter().filter(|ask| Some(ask.partition.tier) == tier).collect()
+}
+
+impl<'a> Round<'a> {
+    /// The rules of who may preempt whom, with use of quotas counted once.
+    fn permits(&mut self) -> &mut Permits<'a> {
+        let (state, now) = (self.state, self.now);
+        self.preempting.permits.get_or_insert_with(|| Permits::new(state, now))
+    }
+
+    /// Makes room for a group that does not fit; false where nobody may or could.
+    pub(crate) fn make_room(&mut self, asks: &[Vec<Ask>], group: &[&Arc<Job>]) -> bool {
+        let policy = &self.state.policy.preemption;
+        if self.preempting.searches >= policy.depth {
+            return false;
+        }
+        let asks: Vec<Vec<&Ask>> = asks.iter().map(|part| highest(part)).collect();
+        let tier = asks.iter().filter_map(|part| Some(part.first()?.partition.tier)).min();
+        let askers: Vec<Asker<'_>> =
+            group.iter().map(|job| Asker { job, tier: tier.unwrap_or(0) }).collect();
+        let permits = self.permits();
+        if !askers.iter().all(|asker| permits.may_ask(*asker)) {
+            return false;
+        }
+        self.preempting.searches += 1;
+        let Some(found) = self.search(&asks, &askers, group) else { return false };
+        self.claim(found);
+        true
+    }
+
+    /// Decides on what a search found, and keeps the room from others.
+    fn claim(&mut self, found: search::Found) {
+        let search::Found { places, victims } = found;
+        let until = victims.iter().map(|v| v.until).max().unwrap_or(self.now);
+        for place in &places {
+            self.settled.insert(place.job.id);
+            let amounts = muster_model::Amounts::of(&place.placement);
+            let state = self.state;
+            if let Some(quotas) = self.permits().quotas.as_mut() {
+                quotas.count(state, &place.job, amounts);
+            }
+        }
+        self.preempting.spared.extend(victims.iter().map(|victim| victim.job));
+        self.overlay(&places, &victims, until);
+        let starts = places
+            .into_iter()
+            .map(|place| Start {
+                job: place.job.id,
+                attempt: place.job.attempt.saturating_add(1),
+                placement: place.placement,
+                time_limit: place.limit,
+            })
+            .collect();
+        let preempt = Preempt { starts, victims, until };
+        self.preempting.decisions.push(Decision::Preempt(Box::new(preempt)));
+    }
+
+    /// The end of a claimant that starts once its room is made.
+    fn end_of(until: Timestamp, limit: TimeLimit) -> Timestamp {
+        until.plus_limit(limit)
+    }
+}
+
+/// The jobs that make room for a waiting one, and until when: its claim's victims that still hold
+/// something.
+pub(crate) fn makers<'a>(
+    state: &'a muster_model::State,
+    victims: &'a [Victim],
+) -> impl Iterator<Item = (&'a Victim, &'a Arc<Job>)> {
+    victims.iter().filter_map(|victim| {
+        let job = state.jobs.get(&victim.job)?;
+        (job.attempt == victim.attempt && job.state.holds_resources()).then_some((victim, job))
+    })
+}
+
+/// At most so many victims are named in a reason.
+const NAMED_MAX: usize = 8;
+
+/// Why those wait for whom room is made: by the state, and by the decisions of this round.
+pub(crate) fn reasons(state: &State, plan: &Plan) -> BTreeMap<JobId, Reason> {
+    let mut reasons = BTreeMap::new();
+    for job in state.index.claimants.iter().filter_map(|id| state.jobs.get(id)) {
+        let Some(claim) = &job.claim else { continue };
+        let victims: Vec<JobId> =
+            makers(state, &claim.victims).map(|(victim, _)| victim.job).take(NAMED_MAX).collect();
+        if !victims.is_empty() {
+            reasons.insert(job.id, Reason::MakingRoom { victims, until: claim.until });
+        }
+    }
+    for decision in &plan.decisions {
+        let Decision::Preempt(preempt) = decision else { continue };
+        let victims: Vec<JobId> = preempt.victims.iter().map(|v| v.job).take(NAMED_MAX).collect();
+        let reason = Reason::MakingRoom { victims, until: preempt.until };
+        reasons.extend(preempt.starts.iter().map(|start| (start.job, reason.clone())));
+    }
+    let starts = plan.decisions.iter().flat_map(Decision::starts);
+    starts.for_each(|start| {
+        reasons.remove(&start.job);
+    });
+    reasons
+}
+
+/// What of who asks decides whom it may preempt: its QOS and its account, where they do.
+pub(crate) fn rank_of(state: &State, job: &Job) -> Option<(String, String)> {
+    let by_qos = state.qos.get(&job.spec.qos).is_some_and(|qos| !qos.preempts.is_empty());
+    let by_quota = state.policy.preemption.reclaim != muster_model::PreemptMode::Off;
+    (by_qos || by_quota).then(|| {
+        let account = if by_quota { job.spec.account.clone() } else { String::new() };
+        (job.spec.qos.clone(), account)
+    })
+}

@@ -1,0 +1,185 @@
+//! Which running jobs may be told to make room for a waiting one, and how.
+//!
+//! Permission never goes in a circle: a higher tier before everything, QOS lists (which have no
+//! circles) inside a tier, and a reclaim only of what is borrowed and never from somebody who could
+//! preempt the reclaimer.
+
+use crate::preempt::quota::Quotas;
+use muster_model::{Job, JobKind, JobState, PreemptMode, Qos, Seconds, State, Timestamp, Victim};
+
+/// Why a running job stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Protection {
+    /// Neither QOS, tier nor quota puts the waiting job above it.
+    Equal,
+    /// Its QOS, its partition or the policy says that it makes no room.
+    Off,
+    /// It runs inside its account's guarantee.
+    Guaranteed,
+    /// It has not yet run as long as it may without being preempted.
+    Exempt(Timestamp),
+    /// It ends or stands still already.
+    Leaving,
+}
+
+/// The rules, with what is counted once for a round.
+pub(crate) struct Permits<'a> {
+    state: &'a State,
+    now: Timestamp,
+    pub(crate) quotas: Option<Quotas>,
+}
+
+/// Who asks for room.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) job: &'a Job,
+    /// The tier of the partitions that it would start in.
+    pub(crate) tier: u32,
+}
+
+/// A permission: how, and whether only because the victim's quota is borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Permit {
+    pub(crate) mode: PreemptMode,
+    pub(crate) reclaims: bool,
+}
+
+impl<'a> Permits<'a> {
+    pub(crate) fn new(state: &'a State, now: Timestamp) -> Self {
+        Self { state, now, quotas: Quotas::new(state) }
+    }
+
+    fn qos(&self, job: &Job) -> Option<&Qos> {
+        self.state.qos.get(&job.spec.qos).map(AsRef::as_ref)
+    }
+
+    /// False where the job can preempt nobody, whoever runs.
+    pub(crate) fn may_ask(&self, asker: Asker<'_>) -> bool {
+        let policy = &self.state.policy.preemption;
+        let by_qos = self.qos(asker.job).is_some_and(|qos| !qos.preempts.is_empty());
+        let by_tier = policy.tiers && self.state.partitions.values().any(|p| p.tier < asker.tier);
+        let by_quota = policy.reclaim != PreemptMode::Off
+            && self.quotas.as_ref().is_some_and(|q| q.owner(self.state, asker.job).is_some());
+        by_qos || by_tier || by_quota
+    }
+
+    /// How a running job would make room for the asker.
+    pub(crate) fn permit(&self, asker: Asker<'_>, victim: &Job) -> Result<Permit, Protection> {
+        let leaves =
+            !matches!(victim.state, JobState::Starting | JobState::Running | JobState::Suspended)
+                || victim.eviction.is_some()
+                || victim.stop.is_some();
+        if leaves {
+            return Err(Protection::Leaving);
+        }
+        let outranks = self.outranks(asker, victim);
+        let reclaims = !outranks && self.reclaims(asker, victim);
+        if !outranks && !reclaims {
+            return Err(Protection::Equal);
+        }
+        if let Some(quotas) = &self.quotas
+            && !quotas.is_borrowed(victim.id)
+            && quotas.owner(self.state, victim) != quotas.owner(self.state, asker.job)
+        {
+            return Err(Protection::Guaranteed);
+        }
+        let mode = self.mode_of(victim, reclaims);
+        if mode == PreemptMode::Off {
+            return Err(Protection::Off);
+        }
+        let free_from = self.exempt_until(victim);
+        if free_from > self.now {
+            return Err(Protection::Exempt(free_from));
+        }
+        Ok(Permit { mode, reclaims })
+    }
+
+    /// True where QOS or tier puts the asker above the victim.
+    fn outranks(&self, asker: Asker<'_>, victim: &Job) -> bool {
+        let tiers = self.state.policy.preemption.tiers;
+        let other = tier_of(self.state, victim);
+        if tiers && asker.tier != other {
+            return asker.tier > other;
+        }
+        self.qos(asker.job).is_some_and(|qos| qos.preempts.contains(&victim.spec.qos))
+    }
+
+    fn reclaims(&self, asker: Asker<'_>, victim: &Job) -> bool {
+        let Some(quotas) = &self.quotas else { return false };
+        let back = Asker { job: victim, tier: tier_of(self.state, victim) };
+        let tiers = self.state.policy.preemption.tiers;
+        let is_outranked = if tiers && back.tier != asker.tier {
+            back.tier > asker.tier
+        } else {
+            self.qos(victim).is_some_and(|qos| qos.preempts.contains(&asker.job.spec.qos))
+        };
+        let owner = quotas.owner(self.state, asker.job);
+        self.state.policy.preemption.reclaim != PreemptMode::Off
+            && !is_outranked
+            && quotas.is_borrowed(victim.id)
+            && owner.is_some()
+            && owner != quotas.owner(self.state, victim)
+    }
+
+    /// What its QOS says, else its partition, else the policy; a job that cannot start anew ends.
+    fn mode_of(&self, victim: &Job, reclaims: bool) -> PreemptMode {
+        let policy = &self.state.policy.preemption;
+        let partition =
+            victim.placement.as_ref().and_then(|p| self.state.partitions.get(&p.partition));
+        let mode = self
+            .qos(victim)
+            .and_then(|qos| qos.preempt.mode)
+            .or_else(|| partition.and_then(|p| p.preempt.mode))
+            .unwrap_or(if reclaims { policy.reclaim } else { policy.mode });
+        let starts_anew = victim.spec.requeue && victim.spec.kind == JobKind::Batch;
+        let asks = victim.spec.checkpoint.as_ref().is_some_and(|c| c.signal.is_some());
+        match mode {
+            PreemptMode::Requeue | PreemptMode::Checkpoint if !starts_anew => PreemptMode::Cancel,
+            PreemptMode::Checkpoint if !asks => PreemptMode::Requeue,
+            // What is given back has to be free, memory and GPUs as well.
+            PreemptMode::Suspend if reclaims => PreemptMode::Requeue,
+            mode => mode,
+        }
+    }
+
+    fn exempt_until(&self, victim: &Job) -> Timestamp {
+        let partition =
+            victim.placement.as_ref().and_then(|p| self.state.partitions.get(&p.partition));
+        let exempt = self
+            .qos(victim)
+            .and_then(|qos| qos.preempt.exempt)
+            .or_else(|| partition.and_then(|p| p.preempt.exempt))
+            .unwrap_or(self.state.policy.preemption.exempt);
+        let since = victim.started.or(victim.placed).unwrap_or(self.now);
+        since.plus(exempt)
+    }
+
+    /// The victim's order: when it is told to end, and by when its room is free.
+    pub(crate) fn victim(&self, job: &Job, mode: PreemptMode) -> Victim {
+        let policy = &self.state.policy;
+        let partition =
+            job.placement.as_ref().and_then(|p| self.state.partitions.get(&p.partition));
+        let grace = self
+            .qos(job)
+            .and_then(|qos| qos.preempt.grace)
+            .or_else(|| partition.and_then(|p| p.grace))
+            .unwrap_or(policy.preemption.grace);
+        let grace = if grace == Seconds(0) { policy.kill_wait } else { grace };
+        let checkpoint = job.spec.checkpoint.as_ref().map_or(Seconds(0), |c| c.grace);
+        let (stop_at, until) = match mode {
+            PreemptMode::Suspend => (self.now, self.now),
+            PreemptMode::Checkpoint => {
+                let stop_at = self.now.plus(checkpoint);
+                (stop_at, stop_at.plus(grace))
+            }
+            _ => (self.now, self.now.plus(grace)),
+        };
+        Victim { job: job.id, attempt: job.attempt, mode, stop_at, until }
+    }
+}
+
+/// The tier of the partition that a job runs in.
+pub(crate) fn tier_of(state: &State, job: &Job) -> u32 {
+    let partition = job.placement.as_ref().map(|p| &p.partition);
+    partition.and_then(|name| state.partitions.get(name)).map_or(0, |p| p.tier)
+}
