@@ -1,7 +1,8 @@
 //! A plan: decisions as values, the promises they rest on, and the work they took.
 
 use crate::{
-    Claim, EventKind, JobId, Mib, NodeId, Placement, Reason, TimeLimit, Timestamp, Victim,
+    Claim, EventKind, JobId, Mib, NodeId, Placement, PreemptMode, Reason, TimeLimit, Timestamp,
+    Victim,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -136,10 +137,15 @@ impl Preempt {
             }),
         });
         let by = self.starts.first().map(|start| start.job);
-        let victims = self
-            .victims
-            .iter()
-            .filter_map(|victim| Some(EventKind::JobPreempted { victim: victim.clone(), by: by? }));
+        let last = self.starts.iter().map(|s| self.until.plus_limit(s.time_limit)).max();
+        let victims = self.victims.iter().filter_map(move |victim| {
+            let mut victim = victim.clone();
+            // One that only stands still goes on when the other is over.
+            if victim.mode == PreemptMode::Suspend {
+                victim.until = last.unwrap_or(victim.until);
+            }
+            Some(EventKind::JobPreempted { victim, by: by? })
+        });
         claims.chain(victims).collect()
     }
 }

@@ -12,7 +12,11 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
     let mut tasks: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
     for decision in &plan.decisions {
         match decision {
-            Decision::Start(starts) => {
+            Decision::Start(_) | Decision::Preempt(_) => {
+                let starts = match decision {
+                    Decision::Preempt(preempt) => &preempt.starts,
+                    _ => decision.starts(),
+                };
                 whole(state, starts, found);
                 for start in starts {
                     once(&mut seen, start.job, found);
@@ -31,7 +35,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
                     found.push(Violation::of(Rule::GroundlessReject, *job, detail));
                 }
             }
-            Decision::Preempt(_) | Decision::Resume { .. } => {}
+            Decision::Resume { .. } => {}
         }
     }
     for (array, started) in tasks {

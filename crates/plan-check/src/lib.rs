@@ -21,6 +21,7 @@ mod layout;
 mod limits;
 mod order;
 mod packed;
+mod preempt;
 mod promise;
 mod reservation;
 mod topology;
@@ -44,7 +45,10 @@ pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
     affinity::check(state, &starts, &mut found);
     usage::check_starts(state, &starts, &mut found);
     limits::check(state, plan, &mut found);
-    promise::check(state, plan, &starts, &mut found);
+    let (after, held) = preempt::made(state, plan);
+    let with_held: Vec<&Start> = starts.iter().copied().chain(&held).collect();
+    promise::check(&after, plan, &with_held, &mut found);
+    preempt::check(state, plan, &mut found);
     reservation::check(state, plan, &starts, &mut found);
     found
 }
@@ -87,8 +91,9 @@ fn starts(plan: &Plan) -> Vec<&Start> {
     starts.flatten().collect()
 }
 
-/// The jobs that the plan starts or rejects.
-fn decided(plan: &Plan) -> BTreeSet<JobId> {
+/// The jobs that the plan starts or rejects, and those for whom room is made.
+fn decided(state: &State, plan: &Plan) -> BTreeSet<JobId> {
+    let claimants = preempt::claimants(state, plan);
     plan.decisions
         .iter()
         .flat_map(|d| match d {
@@ -98,5 +103,6 @@ fn decided(plan: &Plan) -> BTreeSet<JobId> {
             Decision::Preempt(preempt) => preempt.starts.iter().map(|s| s.job).collect(),
             Decision::Resume { .. } => Vec::new(),
         })
+        .chain(claimants)
         .collect()
 }

@@ -7,7 +7,7 @@ use muster_model::{Job, JobId, Partition, Plan, State, TimeLimit};
 use std::collections::BTreeSet;
 
 pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
-    let decided = decided(plan);
+    let decided = decided(state, plan);
     let keys = Keys::new(state, plan.now);
     let promised: BTreeSet<JobId> = plan.promises.iter().map(|p| p.job).collect();
     for start in starts(plan) {

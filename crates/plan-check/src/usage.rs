@@ -142,6 +142,18 @@ fn check_cpus(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_
             let detail = format!("CPUs {cpus} of node {} are not there to give", node.name);
             say(Rule::CpusOverallocated, &[one], detail);
         }
+        // Whoever stands still for others gives them its CPUs: to those for whom it does so.
+        if let Some(eviction) = one.job.eviction.as_ref().filter(|_| one.job.yields_cpus()) {
+            let takes = |u: &&Use<'_>| {
+                let leader = u.job.het.map_or(u.job.id, |part| part.leader);
+                u.new && leader != eviction.by && u.share.cpus.intersects(cpus)
+            };
+            if let Some(taker) = uses.iter().find(takes) {
+                let detail = format!("CPUs {cpus} of node {} are kept for others", node.name);
+                say(Rule::CpusOverallocated, &[taker], detail);
+            }
+            continue;
+        }
         if given.intersects(cpus) {
             let others: Vec<&Use<'_>> = uses[..at]
                 .iter()

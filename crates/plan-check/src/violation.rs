@@ -113,6 +113,20 @@ pub enum Rule {
     Limit,
     /// A job started before one that comes first, and nothing protects that one.
     Overtaken,
+    /// A victim that does not run, or makes room already.
+    VictimLeaving,
+    /// A victim whom the waiting job is not above, or who makes room otherwise.
+    VictimProtected,
+    /// A victim that is left alone until it has run longer.
+    VictimExempt,
+    /// A victim without the rest of its gang.
+    VictimGang,
+    /// A victim without whom it would do.
+    VictimNeedless,
+    /// A start on room that is held for another, or room that is not enough.
+    ClaimTaken,
+    /// A job that goes on while others run on its CPUs.
+    ResumeInUse,
     /// A job that may start now was left waiting.
     LeftWaiting,
 }
@@ -168,12 +182,19 @@ impl Rule {
             Self::PromiseDelayed => "PROMISE_DELAYED",
             Self::Limit => "LIMIT",
             Self::Overtaken => "OVERTAKEN",
+            Self::VictimLeaving => "VICTIM_LEAVING",
+            Self::VictimProtected => "VICTIM_PROTECTED",
+            Self::VictimExempt => "VICTIM_EXEMPT",
+            Self::VictimGang => "VICTIM_GANG",
+            Self::VictimNeedless => "VICTIM_NEEDLESS",
+            Self::ClaimTaken => "CLAIM_TAKEN",
+            Self::ResumeInUse => "RESUME_IN_USE",
             Self::LeftWaiting => "LEFT_WAITING",
         }
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 55] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -221,6 +242,13 @@ impl Rule {
         Self::PromiseDelayed,
         Self::Limit,
         Self::Overtaken,
+        Self::VictimLeaving,
+        Self::VictimProtected,
+        Self::VictimExempt,
+        Self::VictimGang,
+        Self::VictimNeedless,
+        Self::ClaimTaken,
+        Self::ResumeInUse,
         Self::LeftWaiting,
     ];
 }

@@ -7,8 +7,8 @@ use crate::fit::{New, Room, When, lies_on, room};
 use crate::keys::Keys;
 use crate::layout::{neighbours, satisfied};
 use crate::{
-    Rule, Violation, affinity, decided, eligible, limits, order, promise, reservation, starts,
-    topology,
+    Rule, Violation, affinity, decided, eligible, limits, order, preempt, promise, reservation,
+    starts, topology,
 };
 use muster_model::{
     BackfillMode, Job, JobId, Node, NodeId, Partition, Plan, Promise, State, Timestamp,
@@ -24,11 +24,13 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
     let starts = starts(plan);
     let new = promise::new_starts(state, plan, &starts);
     let beside = affinity::Beside::of(state, &new);
+    // What is free where room is made may be spoken for.
+    let spoken_for = preempt::touched(state, plan);
     let promised_rules = plan
         .promises
         .iter()
         .any(|p| state.jobs.get(&p.job).is_some_and(|job| affinity::looks_at_jobs(job)));
-    let decided = decided(plan);
+    let decided = decided(state, plan);
     let order = Keys::new(state, plan.now);
     let keys: Vec<_> =
         plan.promises.iter().map(|p| state.jobs.get(&p.job).map(|j| order.of(j))).collect();
@@ -67,7 +69,8 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
             }
             // Who keeps apart from a promised job is not told from the promise's nodes.
             let keeps_apart = affinity::looks_at_jobs(job) && !plan.promises.is_empty();
-            if promised_rules || keeps_apart {
+            let licensed = !job.spec.request.licences.is_empty();
+            if promised_rules || keeps_apart || (licensed && !spoken_for.is_empty()) {
                 continue;
             }
             if !licences_left(state, &before, job, &new, harmless) {
@@ -79,6 +82,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
                 partition,
                 |id| {
                     let open = (harmless || !promised.contains(&id))
+                        && !spoken_for.contains(&id)
                         && reservation::is_free_of(state, id, plan.now, end);
                     if open { room(state, plan.now, &new, id, When::Now) } else { None }
                 },

@@ -20,8 +20,9 @@ fn nodes() -> impl Strategy<Value = String> {
         ["", "", "", " gpu-mode=0@time-slice:4", " gpu-mode=0@mig;1@mps:5", " gpu-mode=none"];
     let mode = prop::sample::select(modes.to_vec());
     let node = (1u32..=4, 0u32..=3, 1u64..=4, 0usize..3, prop::bool::ANY, 1u32..=2, mode);
-    let cluster = (prop::collection::vec(node, 1..=5), 0u32..3, 0usize..8, 0usize..5, backfill());
-    cluster.prop_map(|(nodes, licences, rules, joined, backfill)| {
+    let ways = (0usize..8, 0usize..5, backfill(), 0usize..10);
+    let cluster = (prop::collection::vec(node, 1..=5), 0u32..3, ways);
+    cluster.prop_map(|(nodes, licences, (rules, joined, backfill, rank))| {
         // Labels and taints, the same for all in half of the clusters.
         let marks = [" labels=zone:a", " labels=zone:b,hot:1", " labels=zone:a taints=dirty", ""];
         let marks = if rules % 2 == 0 { &marks[..2] } else { &marks[..] };
@@ -45,6 +46,7 @@ fn nodes() -> impl Strategy<Value = String> {
         lines.push(format!("licence sim {licences}"));
         lines.extend(joins(joined, count));
         lines.push(backfill);
+        lines.extend(ranks(rank).iter().map(|line| (*line).to_owned()));
         lines.extend(
             match rules {
                 0 => Some("policy backfill=none"),
@@ -74,6 +76,26 @@ fn backfill() -> impl Strategy<Value = String> {
         1 => (1u32..4).prop_map(|n| format!("policy backfill=conservative depth={n}")),
         2 => mixed.prop_map(|(a, b, c, d)| format!("policy backfill=mixed{a}{b}{c}{d}")),
     ]
+}
+
+/// Who may preempt whom; nobody half of the time.
+fn ranks(which: usize) -> &'static [&'static str] {
+    match which {
+        0 => &["policy preempt=requeue tiers=yes grace=5"],
+        1 => &["qos low preempt=requeue grace=3", "qos high priority=5 preempts=low"],
+        2 => &["policy preempt=cancel", "qos low preempt=suspend", "qos high preempts=low,normal"],
+        3 => &[
+            "policy reclaim=requeue grace=2",
+            "account a guarantee-cpus=2",
+            "account b guarantee-gpus=1",
+        ],
+        4 => &[
+            "policy preempt=checkpoint victims=least-lost exempt=5 tiers=yes",
+            "qos high preempts=low,normal",
+            "partition side grace=4",
+        ],
+        _ => &[],
+    }
 }
 
 /// How the nodes are joined, now and then otherwise than by the switches that they say.
@@ -243,6 +265,12 @@ pub fn job() -> impl Strategy<Value = String> {
         1 => Just(" hold"),
         1 => Just(" label=app:web"),
         1 => Just(" label=app:db"),
+        3 => Just(" qos=high"),
+        2 => Just(" qos=low"),
+        1 => Just(" qos=low checkpoint=4"),
+        1 => Just(" qos=low no-requeue"),
+        1 => Just(" account=a"),
+        1 => Just(" account=b"),
         1 => Just(" reservation=r0"),
         1 => Just(" reservation=r1,r0 user=mara"),
     ];

@@ -165,9 +165,12 @@ impl Round<'_> {
             let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) else {
                 continue;
             };
-            if victim.mode == PreemptMode::Suspend {
-                continue;
-            }
+            let last = match (victim.mode, &job.eviction) {
+                (PreemptMode::Suspend, Some(_)) => continue,
+                // It goes on when the other is over.
+                (PreemptMode::Suspend, None) => last.plus(end.since(self.now)),
+                _ => last,
+            };
             self.cache.world.release(job.id, placement, end);
             self.cache.world.occupy(job, placement, last, false);
             overlay.makers.push((Arc::clone(job), Placement::clone(placement), last));

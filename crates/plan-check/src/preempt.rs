@@ -1,0 +1,404 @@
+//! Is each eviction permitted, useful, no larger than it must be, and is its room kept?
+//!
+//! The rules are worked out from the state alone: a copy of it in which the victims are gone (or
+//! stand still) must have the room, and one in which one of them stays must not.
+
+use crate::fit::{When, lies_on, room};
+use crate::{Rule, Violation, layout, order, promise, starts, usage, waiting};
+use muster_model::{
+    Account, Amounts, Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId,
+    JobKind, JobState, NodeId, Plan, Preempt, PreemptMode, QuotaAmount, Start, State, Timestamp,
+    Usage, Victim,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Up to so many accounts above each other.
+const DEPTH_MAX: usize = 64;
+
+fn preempts(plan: &Plan) -> impl Iterator<Item = &Preempt> {
+    plan.decisions.iter().filter_map(|d| match d {
+        Decision::Preempt(preempt) => Some(preempt.as_ref()),
+        _ => None,
+    })
+}
+
+/// The claims whose victims have not all made their room, as the starts that they will be.
+fn live_claims(state: &State, plan: &Plan) -> Vec<(Start, Vec<Victim>)> {
+    let started: BTreeSet<JobId> = starts(plan).iter().map(|s| s.job).collect();
+    state
+        .index
+        .claimants
+        .iter()
+        .filter(|id| !started.contains(id))
+        .filter_map(|id| state.jobs.get(id))
+        .filter_map(|job| {
+            let claim = job.claim.as_ref()?;
+            let usable = |id: &NodeId| state.nodes.get(id).is_some_and(|n| n.is_usable());
+            let holds = claim.placement.nodes.iter().all(|share| usable(&share.node))
+                && claim.victims.iter().any(|v| still_has_it(state, v));
+            holds.then(|| {
+                let start = Start {
+                    job: job.id,
+                    attempt: job.attempt.saturating_add(1),
+                    placement: claim.placement.clone(),
+                    time_limit: claim.time_limit,
+                };
+                (start, claim.victims.clone())
+            })
+        })
+        .collect()
+}
+
+fn still_has_it(state: &State, victim: &Victim) -> bool {
+    state.jobs.get(&victim.job).is_some_and(|job| {
+        job.attempt == victim.attempt && job.state.holds_resources() && !job.yields_cpus()
+    })
+}
+
+/// The state once these have made their room.
+fn without(state: &State, now: Timestamp, victims: &[(&Victim, JobId)]) -> State {
+    let mut after = state.clone();
+    for (victim, by) in victims {
+        let (job, attempt) = (victim.job, victim.attempt);
+        let kinds = if victim.mode == PreemptMode::Suspend {
+            vec![
+                EventKind::JobPreempted { victim: Victim::clone(victim), by: *by },
+                EventKind::JobStarted { job, attempt },
+                EventKind::JobSuspended { job, attempt, suspended: true },
+            ]
+        } else {
+            let report = ExitReport {
+                status: ExitStatus::default(),
+                cause: EndCause::Stopped,
+                started: None,
+                ended: now,
+                usage: Usage::default(),
+                message: String::new(),
+                steps: Vec::new(),
+            };
+            vec![EventKind::JobExited { job, attempt, report }]
+        };
+        for kind in kinds {
+            // One that is not there or does not run is told by a rule of its own.
+            let _ = after.apply(&Event { at: now, kind });
+        }
+    }
+    after
+}
+
+/// The state with every claim's and every decision's room made, and the starts that use it.
+pub(crate) fn made(state: &State, plan: &Plan) -> (State, Vec<Start>) {
+    let claims = live_claims(state, plan);
+    let first =
+        |job: JobId| state.jobs.get(&job).and_then(|j| j.het).map_or(job, |part| part.leader);
+    let mut victims: Vec<(&Victim, JobId)> = Vec::new();
+    for (start, made_by) in &claims {
+        victims.extend(made_by.iter().map(|victim| (victim, first(start.job))));
+    }
+    for preempt in preempts(plan) {
+        victims.extend(preempt.victims.iter().map(|victim| (victim, leader(preempt))));
+    }
+    let after = without(state, plan.now, &victims);
+    let mut held: Vec<Start> = claims.iter().map(|(start, _)| start.clone()).collect();
+    held.extend(preempts(plan).flat_map(|p| p.starts.iter().cloned()));
+    (after, held)
+}
+
+/// Jobs that wait for room that is theirs already.
+pub(crate) fn claimants(state: &State, plan: &Plan) -> BTreeSet<JobId> {
+    live_claims(state, plan).into_iter().map(|(start, _)| start.job).collect()
+}
+
+/// Nodes on which room is made, or somebody stands still: what is free there may be spoken for.
+pub(crate) fn touched(state: &State, plan: &Plan) -> BTreeSet<NodeId> {
+    let claims = live_claims(state, plan);
+    let held = claims.iter().map(|(start, _)| start);
+    let new = preempts(plan).flat_map(|p| &p.starts);
+    let mut nodes: BTreeSet<NodeId> =
+        held.chain(new).flat_map(|s| s.placement.nodes.iter().map(|n| n.node)).collect();
+    let evicted = state
+        .index
+        .evicted
+        .iter()
+        .chain(preempts(plan).flat_map(|p| &p.victims).map(|victim| &victim.job));
+    for job in evicted.filter_map(|id| state.jobs.get(id)) {
+        nodes.extend(job.placement.iter().flat_map(|p| &p.nodes).map(|n| n.node));
+    }
+    nodes
+}
+
+pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
+    let (after, held) = made(state, plan);
+    if !held.is_empty() {
+        let all: Vec<&Start> = starts(plan).into_iter().chain(&held).collect();
+        let before = found.len();
+        usage::check_starts(&after, &all, found);
+        for violation in &mut found[before..] {
+            // What is held is nobody else's; a start that needs it takes it.
+            violation.rule = Rule::ClaimTaken;
+        }
+    }
+    let mut chosen = BTreeSet::new();
+    for preempt in preempts(plan) {
+        for start in &preempt.starts {
+            layout::check(&after, plan.now, start, found);
+        }
+        for victim in &preempt.victims {
+            if !chosen.insert(victim.job) {
+                let detail = format!("makes room twice, also for job {}", leader(preempt));
+                found.push(Violation::of(Rule::VictimLeaving, victim.job, detail));
+            }
+        }
+        victims(state, plan, preempt, found);
+        needless(state, plan, preempt, found);
+    }
+    resumes(state, plan, found);
+}
+
+fn leader(preempt: &Preempt) -> JobId {
+    preempt.starts.first().map_or(JobId(0), |start| start.job)
+}
+
+fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violation>) {
+    let by: Vec<&Job> =
+        preempt.starts.iter().filter_map(|s| state.jobs.get(&s.job).map(AsRef::as_ref)).collect();
+    let tier = preempt
+        .starts
+        .iter()
+        .filter_map(|s| state.partitions.get(&s.placement.partition))
+        .map(|p| p.tier)
+        .min()
+        .unwrap_or(0);
+    let more = preempt.starts.iter().map(|s| Amounts::of(&s.placement));
+    let more = more.fold(Amounts::default(), Amounts::plus);
+    let present: BTreeSet<JobId> = preempt.victims.iter().map(|v| v.job).collect();
+    for victim in &preempt.victims {
+        let mut say = |rule: Rule, detail: String| {
+            let jobs = std::iter::once(leader(preempt)).chain([victim.job]).collect();
+            found.push(Violation { rule, jobs, node: None, detail });
+        };
+        let runs = state.jobs.get(&victim.job).filter(|job| {
+            job.attempt == victim.attempt
+                && matches!(job.state, JobState::Starting | JobState::Running | JobState::Suspended)
+                && job.eviction.is_none()
+                && job.stop.is_none()
+        });
+        let Some(job) = runs else {
+            say(Rule::VictimLeaving, "has nothing to give up, or gives it up already".to_owned());
+            continue;
+        };
+        let size = job.het.map_or(1, |part| part.size);
+        let first = job.het.map_or(job.id, |part| part.leader);
+        let gang = (0..size).map(|offset| JobId(first.0.saturating_add(offset)));
+        if !gang.into_iter().all(|id| present.contains(&id)) {
+            say(Rule::VictimGang, "is preempted without the rest of its gang".to_owned());
+        }
+        if let Some(why) = by.iter().find_map(|by| protected(state, by, tier, job, victim, more)) {
+            say(Rule::VictimProtected, why);
+        }
+        let exempt = exempt(state, job);
+        if plan.now < exempt {
+            say(Rule::VictimExempt, format!("is exempt until {exempt}"));
+        }
+    }
+}
+
+fn exempt(state: &State, job: &Job) -> Timestamp {
+    let qos = state.qos.get(&job.spec.qos).and_then(|q| q.preempt.exempt);
+    let partition = partition(state, job).and_then(|p| p.preempt.exempt);
+    let exempt = qos.or(partition).unwrap_or(state.policy.preemption.exempt);
+    job.started.or(job.placed).unwrap_or_default().plus(exempt)
+}
+
+fn partition<'a>(state: &'a State, job: &Job) -> Option<&'a muster_model::Partition> {
+    let placement = job.placement.as_ref()?;
+    state.partitions.get(&placement.partition).map(AsRef::as_ref)
+}
+
+/// Why the job may not be preempted so; `None` where it may.
+fn protected(
+    state: &State,
+    by: &Job,
+    tier: u32,
+    job: &Job,
+    victim: &Victim,
+    more: Amounts,
+) -> Option<String> {
+    let policy = &state.policy.preemption;
+    let own_tier = partition(state, job).map_or(0, |p| p.tier);
+    let lists = |a: &Job, b: &Job| {
+        state.qos.get(&a.spec.qos).is_some_and(|q| q.preempts.contains(&b.spec.qos))
+    };
+    let by_tier = policy.tiers && tier != own_tier;
+    let outranks = if by_tier { tier > own_tier } else { lists(by, job) };
+    let outranked = if by_tier { own_tier > tier } else { lists(job, by) };
+    let guaranteed = state.accounts.values().any(|a| a.quota.guarantee.is_some());
+    let (mine, theirs) = (owner(state, by), owner(state, job));
+    let other_owner = mine.map(|a| &a.name) != theirs.map(|a| &a.name);
+    let borrowed = guaranteed && is_borrowed(state, job);
+    if guaranteed && !borrowed && other_owner {
+        return Some("runs inside its account's guarantee".to_owned());
+    }
+    let mut reclaimed = false;
+    if !outranks {
+        let covered = mine.is_some_and(|account| {
+            let used = used(state, account).plus(more);
+            account.quota.guarantee.is_some_and(|own| own.holds(&used))
+        });
+        reclaimed = policy.reclaim != PreemptMode::Off && borrowed && other_owner && covered;
+        if !reclaimed || outranked {
+            return Some(format!("job {} is not above it", by.id));
+        }
+    }
+    let mode = state
+        .qos
+        .get(&job.spec.qos)
+        .and_then(|q| q.preempt.mode)
+        .or_else(|| partition(state, job).and_then(|p| p.preempt.mode))
+        .unwrap_or(if reclaimed { policy.reclaim } else { policy.mode });
+    let anew = job.spec.requeue && job.spec.kind == JobKind::Batch;
+    let allowed = match victim.mode {
+        PreemptMode::Off => false,
+        // What one of a gang cannot do, none of it does.
+        PreemptMode::Cancel => mode == PreemptMode::Cancel || !anew || job.het.is_some(),
+        PreemptMode::Requeue => anew && mode != PreemptMode::Cancel,
+        PreemptMode::Checkpoint => anew && mode == PreemptMode::Checkpoint,
+        PreemptMode::Suspend => mode == PreemptMode::Suspend && !reclaimed,
+    };
+    (mode == PreemptMode::Off || !allowed)
+        .then(|| format!("may not make room by {:?}: its rules say {mode:?}", victim.mode))
+}
+
+fn owner<'a>(state: &'a State, job: &Job) -> Option<&'a Account> {
+    let mut next = state.accounts.get(&job.spec.account);
+    for _ in 0..DEPTH_MAX {
+        let account = next?;
+        if account.quota.guarantee.is_some() {
+            return Some(account);
+        }
+        next = state.accounts.get(account.parent.as_ref()?);
+    }
+    None
+}
+
+/// The running jobs of an owner in the order of their starts.
+fn jobs_of<'a>(state: &'a State, owner_name: &str) -> Vec<&'a Job> {
+    let mut jobs: Vec<&Job> = state
+        .jobs
+        .values()
+        .map(AsRef::as_ref)
+        .filter(|job| job.state.holds_resources())
+        .filter(|job| owner(state, job).is_some_and(|a| a.name == owner_name))
+        .collect();
+    jobs.sort_by_key(|job| (job.placed, job.id));
+    jobs
+}
+
+fn used(state: &State, account: &Account) -> Amounts {
+    let running = jobs_of(state, &account.name).into_iter().filter_map(|j| j.placement.as_ref());
+    running.map(|p| Amounts::of(p)).fold(Amounts::default(), Amounts::plus)
+}
+
+fn is_borrowed(state: &State, job: &Job) -> bool {
+    let Some(account) = owner(state, job) else { return true };
+    let guarantee: QuotaAmount = account.quota.guarantee.unwrap_or_default();
+    let mut sum = Amounts::default();
+    for other in jobs_of(state, &account.name) {
+        if let Some(placement) = &other.placement {
+            sum = sum.plus(Amounts::of(placement));
+        }
+        if other.id == job.id {
+            return !guarantee.holds(&sum);
+        }
+    }
+    true
+}
+
+/// No victim (or gang of them) without whom the room would do, as far as a search over few nodes
+/// can tell.
+fn needless(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violation>) {
+    let [start] = preempt.starts.as_slice() else { return };
+    let Some(job) = state.jobs.get(&start.job) else { return };
+    if job.spec.request.switches.is_some() || !job.spec.request.licences.is_empty() {
+        return;
+    }
+    let Some(partition) = state.partitions.get(&start.placement.partition) else { return };
+    let mut gangs: BTreeMap<JobId, Vec<&Victim>> = BTreeMap::new();
+    for victim in &preempt.victims {
+        let het = state.jobs.get(&victim.job).and_then(|j| j.het);
+        gangs.entry(het.map_or(victim.job, |part| part.leader)).or_default().push(victim);
+    }
+    let promised: BTreeSet<NodeId> =
+        plan.promises.iter().flat_map(|p| p.nodes.iter().copied()).collect();
+    let others = Plan {
+        decisions: plan
+            .decisions
+            .iter()
+            .filter(|d| !matches!(d, Decision::Preempt(p) if p.as_ref() == preempt))
+            .cloned()
+            .collect(),
+        ..plan.clone()
+    };
+    let spoken_for = touched(state, &others);
+    let starts = starts(plan);
+    let new = promise::new_starts(state, plan, &starts);
+    for spared in gangs.keys() {
+        let gone: Vec<(&Victim, JobId)> = gangs
+            .iter()
+            .filter(|(gang, _)| *gang != spared)
+            .flat_map(|(_, victims)| victims.iter().map(|victim| (*victim, job.id)))
+            .collect();
+        if gone.iter().any(|(v, _)| v.mode == PreemptMode::Suspend) {
+            continue;
+        }
+        let after = without(state, plan.now, &gone);
+        let fits = order::may_use(&after, plan, job, partition)
+            && waiting::some_set(
+                &after,
+                job,
+                partition,
+                |id| {
+                    let open = !promised.contains(&id) && !spoken_for.contains(&id);
+                    let end = preempt.until.plus_limit(job.time_limit);
+                    let open = open && crate::reservation::is_free_of(state, id, plan.now, end);
+                    if open { room(&after, plan.now, &new, id, When::Now) } else { None }
+                },
+                |rooms| lies_on(job, partition, rooms) == Some(true),
+            );
+        if fits {
+            let detail = format!("need not make room: job {} fits without that", job.id);
+            let jobs = vec![job.id, *spared];
+            found.push(Violation { rule: Rule::VictimNeedless, jobs, node: None, detail });
+        }
+    }
+}
+
+fn resumes(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
+    let mut gone_on: Vec<&Job> = Vec::new();
+    for decision in &plan.decisions {
+        let Decision::Resume { job } = decision else { continue };
+        let mut say = |detail: String| {
+            found.push(Violation::of(Rule::ResumeInUse, *job, detail));
+        };
+        let Some(record) = state.jobs.get(job).filter(|job| job.yields_cpus()) else {
+            say("does not stand still for others".to_owned());
+            continue;
+        };
+        let running = state
+            .jobs
+            .values()
+            .filter(|other| other.state.holds_resources() && !other.yields_cpus())
+            .map(AsRef::as_ref)
+            .chain(gone_on.iter().copied())
+            .filter_map(|other| other.placement.as_deref());
+        let starting = starts(plan).into_iter().map(|start| start.placement.as_ref());
+        for there in running.chain(starting).flat_map(|p| &p.nodes) {
+            let own = record.placement.iter().flat_map(|p| &p.nodes);
+            if own.clone().any(|s| s.node == there.node && s.cpus.intersects(&there.cpus)) {
+                say(format!("goes on although others run on its CPUs {}", there.cpus));
+                break;
+            }
+        }
+        gone_on.push(record);
+    }
+}
