@@ -87,6 +87,10 @@ impl<'a> Permits<'a> {
         if mode == PreemptMode::Off {
             return Err(Protection::Off);
         }
+        // What this instant's rounds started is not undone by them.
+        if victim.placed.is_some_and(|at| at >= self.now) {
+            return Err(Protection::Exempt(self.now.plus(Seconds(1))));
+        }
         let free_from = self.exempt_until(victim);
         if free_from > self.now {
             return Err(Protection::Exempt(free_from));

@@ -1,0 +1,355 @@
+//! Preemption: the checker's rules one by one, victims against brute force, and room that is kept.
+
+use muster_model::{
+    Decision, EndCause, ExitStatus, JobId, JobState, Plan, Preempt, PreemptMode, Seconds, State,
+    Timestamp,
+};
+use muster_plan_check::{Rule, check_full};
+use muster_planner::{Budget, Planner};
+use muster_test_kit::Lab;
+use muster_test_kit::arbitrary::{Deed, act, cluster, story};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+fn plan(lab: &Lab) -> Plan {
+    Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED)
+}
+
+fn rules(lab: &Lab, plan: &Plan) -> BTreeSet<Rule> {
+    check_full(&lab.state, plan).iter().map(|v| v.rule).collect()
+}
+
+fn preempts(plan: &Plan) -> Vec<&Preempt> {
+    let all = plan.decisions.iter().filter_map(|d| match d {
+        Decision::Preempt(preempt) => Some(preempt.as_ref()),
+        _ => None,
+    });
+    all.collect()
+}
+
+fn first(plan: &mut Plan) -> &mut Preempt {
+    let found = plan.decisions.iter_mut().find_map(|d| match d {
+        Decision::Preempt(preempt) => Some(preempt.as_mut()),
+        _ => None,
+    });
+    found.expect("the plan makes room")
+}
+
+fn victims(plan: &Plan) -> BTreeSet<JobId> {
+    preempts(plan).iter().flat_map(|p| p.victims.iter().map(|v| v.job)).collect()
+}
+
+const SITE: &str = "
+    node n[1-3] cpus=4 gpus=2 mem=64G
+    qos low preempt=requeue grace=2 exempt=5
+    qos high priority=10 preempts=low
+";
+
+/// Four running jobs: 1 (low), 2 (normal), a het job 3+4 (low), and 5 (high) that preempts 1.
+fn site() -> (Lab, Plan) {
+    let mut lab = Lab::new(SITE);
+    lab.submit("low qos=low nodes=1 cpus=4 mem=1G time=100");
+    lab.submit("other nodes=1 cpus=4 mem=1G time=100");
+    lab.submit_het(
+        "het qos=low nodes=1 cpus=2 mem=1G time=100 : part qos=low nodes=1 cpus=2 mem=1G time=100",
+    );
+    let now = plan(&lab);
+    lab.carry_out(&now);
+    lab.at_minute(10);
+    lab.submit("big qos=high nodes=1 cpus=4 mem=1G time=50");
+    let good = plan(&lab);
+    assert_eq!(rules(&lab, &good), BTreeSet::new(), "{good:#?}");
+    assert_eq!(victims(&good), BTreeSet::from([JobId(1)]));
+    (lab, good)
+}
+
+/// What of another job would make it a victim.
+fn also(lab: &Lab, plan: &mut Plan, job: u32) {
+    let mut victim = first(plan).victims[0].clone();
+    victim.job = JobId(job);
+    victim.attempt = lab.state.jobs[&JobId(job)].attempt;
+    first(plan).victims.push(victim);
+}
+
+#[test]
+fn each_rule_finds_a_plan_spoiled_in_its_way() {
+    let (lab, good) = site();
+    let mut gone = good.clone();
+    first(&mut gone).victims[0].attempt = 7;
+    assert!(rules(&lab, &gone).contains(&Rule::VictimLeaving));
+
+    let mut equal = good.clone();
+    also(&lab, &mut equal, 2);
+    assert!(rules(&lab, &equal).contains(&Rule::VictimProtected));
+
+    let mut by_other_means = good.clone();
+    first(&mut by_other_means).victims[0].mode = PreemptMode::Suspend;
+    assert!(rules(&lab, &by_other_means).contains(&Rule::VictimProtected));
+
+    let mut half = good.clone();
+    also(&lab, &mut half, 3);
+    let found = rules(&lab, &half);
+    assert!(found.contains(&Rule::VictimGang), "{found:?}");
+
+    let mut needless = good.clone();
+    also(&lab, &mut needless, 3);
+    also(&lab, &mut needless, 4);
+    assert_eq!(rules(&lab, &needless), BTreeSet::from([Rule::VictimNeedless]));
+
+    let mut useless = good.clone();
+    first(&mut useless).victims.clear();
+    assert!(rules(&lab, &useless).contains(&Rule::ClaimTaken));
+}
+
+#[test]
+fn an_exempt_job_is_nobodys_victim() {
+    let (mut lab, good) = site();
+    lab.set_up("qos low preempt=requeue grace=2 exempt=50");
+    assert_eq!(rules(&lab, &good), BTreeSet::from([Rule::VictimExempt]));
+    assert!(preempts(&plan(&lab)).is_empty());
+}
+
+#[test]
+fn a_start_on_room_that_is_held_is_found() {
+    let (mut lab, good) = site();
+    lab.carry_out(&good);
+    lab.submit("thief nodes=1 cpus=1 gpus=1 mem=1G time=5");
+    // Everything but the GPUs of the node is claimed: the thief has no CPU there.
+    let now = plan(&lab);
+    assert_eq!(rules(&lab, &now), BTreeSet::new());
+    let node = preempts(&good)[0].starts[0].placement.nodes[0].clone();
+    let job = JobId(6);
+    let time_limit = lab.state.jobs[&job].time_limit;
+    let mut placement = muster_model::Placement::clone(&preempts(&good)[0].starts[0].placement);
+    placement.nodes = vec![muster_model::NodeShare { tasks: 1, ..node }];
+    let start = muster_model::Start { job, attempt: 1, placement: Arc::new(placement), time_limit };
+    let stolen = Plan { now: lab.now, decisions: vec![Decision::Start(vec![start])], ..now };
+    assert!(rules(&lab, &stolen).contains(&Rule::ClaimTaken));
+}
+
+#[test]
+fn who_stands_still_goes_on_only_where_nobody_runs() {
+    let mut lab = Lab::new(
+        "node n1 cpus=4 mem=8G\nqos low preempt=suspend\nqos high priority=5 preempts=low",
+    );
+    let low = lab.submit("low qos=low cpus=4 mem=1G time=100");
+    let now = plan(&lab);
+    lab.carry_out(&now);
+    let high = lab.submit("high qos=high cpus=2 mem=1G time=10");
+    for _ in 0..2 {
+        let now = plan(&lab);
+        assert_eq!(rules(&lab, &now), BTreeSet::new());
+        lab.carry_out(&now);
+    }
+    assert_eq!(lab.state_of(low), JobState::Suspended);
+    assert_eq!(lab.state_of(high), JobState::Running);
+    let early =
+        Plan { now: lab.now, decisions: vec![Decision::Resume { job: low }], ..Plan::default() };
+    assert!(rules(&lab, &early).contains(&Rule::ResumeInUse));
+    lab.exit(high, 0);
+    let now = plan(&lab);
+    assert_eq!(now.decisions, [Decision::Resume { job: low }]);
+    lab.carry_out(&now);
+    assert_eq!(lab.state_of(low), JobState::Running);
+}
+
+#[test]
+fn two_preemptors_do_not_count_on_the_same_victim() {
+    // Case C-18: eight are needed, one victim frees six.
+    let mut lab = Lab::new(
+        "node n1 cpus=12 mem=64G\nqos low preempt=cancel\nqos high priority=5 preempts=low",
+    );
+    lab.submit("a1 qos=low cpus=6 mem=1G time=100");
+    lab.submit("a2 qos=low cpus=6 mem=1G time=100");
+    let now = plan(&lab);
+    lab.carry_out(&now);
+    lab.submit("b1 qos=high cpus=4 mem=1G time=10");
+    lab.submit("b2 qos=high cpus=4 mem=1G time=10");
+    let now = plan(&lab);
+    assert_eq!(rules(&lab, &now), BTreeSet::new());
+    assert_eq!(victims(&now).len(), 2, "{now:#?}");
+}
+
+#[test]
+fn a_preemption_never_goes_in_a_circle() {
+    // By tier one is above the other, by QOS the other is above the one: tier decides.
+    let mut lab = Lab::new(
+        "node n1 cpus=4 mem=8G\npartition top nodes=n1 tier=9\npolicy preempt=requeue tiers=yes\n\
+         qos a preempts=b\nqos b preempts=c",
+    );
+    lab.submit("one partition=top qos=b cpus=4 mem=1G time=100");
+    let now = plan(&lab);
+    lab.carry_out(&now);
+    lab.submit("two qos=a cpus=4 mem=1G time=100");
+    assert!(preempts(&plan(&lab)).is_empty());
+}
+
+/// What a set of victims costs: jobs, then GPU-seconds, then CPU-seconds.
+fn cost(state: &State, now: Timestamp, victims: &BTreeSet<JobId>) -> (usize, u64, u64) {
+    let mut lost = (victims.len(), 0, 0);
+    for id in victims {
+        let job = &state.jobs[id];
+        let placement = job.placement.as_ref().unwrap();
+        let seconds = now.since(job.started.unwrap()).0;
+        match u64::from(placement.devices()) {
+            0 => lost.2 += u64::from(placement.cpus()) * seconds,
+            gpus => lost.1 += gpus * seconds,
+        }
+    }
+    lost
+}
+
+/// The least cost of any set of permitted victims without whom the job starts, by trying all.
+fn brute_force(lab: &Lab, job: JobId) -> Option<(usize, u64, u64)> {
+    let low: Vec<JobId> = lab
+        .state
+        .index
+        .active
+        .iter()
+        .filter(|id| lab.state.jobs[*id].spec.qos == "low")
+        .copied()
+        .collect();
+    let mut gangs: BTreeMap<JobId, BTreeSet<JobId>> = BTreeMap::new();
+    for id in low {
+        let leader = lab.state.jobs[&id].het.map_or(id, |part| part.leader);
+        gangs.entry(leader).or_default().insert(id);
+    }
+    let gangs: Vec<BTreeSet<JobId>> = gangs.into_values().collect();
+    let mut best = None;
+    for set in 1u32..1 << gangs.len() {
+        let chosen: BTreeSet<JobId> = (0..gangs.len())
+            .filter(|i| set & (1 << i) != 0)
+            .flat_map(|i| gangs[i].clone())
+            .collect();
+        let mut after = lab.clone();
+        for id in &chosen {
+            after.end(*id, ExitStatus { code: 1, signal: 0 }, EndCause::Exited);
+        }
+        let others: Vec<JobId> = after.state.index.pending.iter().copied().collect();
+        others.into_iter().filter(|id| *id != job).for_each(|id| after.cancel(id));
+        let starts = plan(&after).decisions.iter().any(|d| d.starts().iter().any(|s| s.job == job));
+        if starts {
+            let cost = cost(&lab.state, lab.now, &chosen);
+            best = Some(best.map_or(cost, |b: (usize, u64, u64)| b.min(cost)));
+        }
+    }
+    best
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(200),
+        max_global_rejects: 100_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// On small clusters the victims are those of the best set there is, and there are some exactly
+    /// where any set would do.
+    #[test]
+    fn victims_are_the_best_set_there_is(
+        nodes in prop::collection::vec((1u32..=4, 0u32..=3), 1..=4),
+        running in prop::collection::vec((0usize..3, 1u32..=2, 1u32..=3, 0u32..=2), 1..7),
+        wanted in (1u32..=2, 1u32..=3, 0u32..=2),
+    ) {
+        let mut lab = Lab::new("qos low preempt=cancel\nqos high priority=10 preempts=low");
+        for (i, (cpus, gpus)) in nodes.iter().enumerate() {
+            lab.set_up(&format!("node n{} cpus={cpus} gpus={gpus} mem=8G", i + 1));
+        }
+        for (minute, (qos, nodes, cpus, gpus)) in running.iter().enumerate() {
+            lab.at_minute(minute as i64);
+            let qos = ["low", "low", "normal"][*qos];
+            let part = format!("qos={qos} cpus={cpus} gpus-per-node={gpus} mem=64M time=1000");
+            match nodes {
+                1 => lab.submit(&format!("r {part}")),
+                _ => lab.submit_het(&format!("r {part} : p {part}")),
+            };
+            let now = plan(&lab);
+            lab.carry_out(&now);
+        }
+        for id in lab.state.index.pending.clone() {
+            lab.cancel(id);
+        }
+        lab.at_minute(30);
+        let (nodes, cpus, gpus) = wanted;
+        let line = format!("big qos=high nodes={nodes} cpus={cpus} gpus-per-node={gpus} mem=64M time=10");
+        let job = lab.submit(&line);
+        let now = plan(&lab);
+        let found = check_full(&lab.state, &now);
+        prop_assert!(found.is_empty(), "{:#?}\n{:#?}", found, now);
+        prop_assume!(now.decisions.iter().all(|d| d.starts().is_empty()));
+        let victims = victims(&now);
+        let own = (!victims.is_empty()).then(|| cost(&lab.state, lab.now, &victims));
+        prop_assert_eq!(own, brute_force(&lab, job), "{:#?}", now);
+    }
+
+    /// Whoever has room made for it starts when its victims are gone, whatever comes in between;
+    /// its victims are told once.
+    #[test]
+    fn room_that_is_made_is_used_by_whom_it_is_made_for(cluster in cluster(), story in story(30)) {
+        let mut lab = Lab::new(&cluster);
+        let mut waiting_for: BTreeMap<JobId, BTreeSet<(JobId, u32)>> = BTreeMap::new();
+        for deed in &story {
+            // Nodes that fail and jobs that are held or changed give up their room.
+            if matches!(deed, Deed::Drain(_) | Deed::Down(_) | Deed::Foreign(_)) {
+                continue;
+            }
+            act(&mut lab, deed);
+            let still = lab.state.clone();
+            waiting_for.retain(|job, _| still.jobs.get(job).is_some_and(|j| j.claim.is_some()));
+            if !matches!(deed, Deed::Plan) {
+                continue;
+            }
+            let now = plan(&lab);
+            for preempt in preempts(&now) {
+                let new: BTreeSet<(JobId, u32)> =
+                    preempt.victims.iter().map(|v| (v.job, v.attempt)).collect();
+                for start in &preempt.starts {
+                    let known = waiting_for.insert(start.job, new.clone());
+                    prop_assert!(known.is_none(), "job {} has room made twice", start.job);
+                }
+            }
+            let gone = |(job, attempt): &(JobId, u32)| {
+                lab.state.jobs.get(job).is_none_or(|j| {
+                    j.attempt != *attempt || !j.state.holds_resources() || j.yields_cpus()
+                })
+            };
+            let starting: BTreeSet<JobId> =
+                now.decisions.iter().flat_map(|d| d.starts().iter().map(|s| s.job)).collect();
+            for (job, victims) in &waiting_for {
+                let record = &lab.state.jobs[job];
+                let throttled = record.array.is_some();
+                if victims.iter().all(gone) && !throttled && record.claim.is_some() {
+                    prop_assert!(starting.contains(job), "job {} did not start: {:#?}", job, now);
+                }
+            }
+            lab.carry_out(&now);
+        }
+    }
+}
+
+#[test]
+fn a_victim_that_did_much_is_spared_for_one_that_did_little() {
+    let mut lab = Lab::new(
+        "node n[1-2] cpus=4 gpus=4 mem=64G\npolicy victims=least-lost\n\
+         qos low preempt=cancel\nqos high priority=5 preempts=low",
+    );
+    let old = lab.submit("old qos=low gpus=4 nodelist=n1 mem=1G time=1000");
+    let now = plan(&lab);
+    lab.carry_out(&now);
+    lab.at_minute(100);
+    // Two young ones lose less than one old one.
+    lab.submit("young qos=low gpus=2 nodelist=n2 mem=1G time=1000");
+    lab.submit("young qos=low gpus=2 nodelist=n2 mem=1G time=1000");
+    let now = plan(&lab);
+    lab.carry_out(&now);
+    lab.at_minute(110);
+    lab.submit("big qos=high nodes=1 gpus=4 mem=1G time=10");
+    let found = victims(&plan(&lab));
+    assert!(!found.contains(&old) && found.len() == 2, "{found:?}");
+    // A checkpoint makes the old one cheap.
+    lab.event(muster_model::EventKind::JobCheckpointed { job: old, attempt: 1 });
+    assert_eq!(victims(&plan(&lab)), BTreeSet::from([old]));
+    assert_eq!(Seconds(0), Seconds::default());
+}
