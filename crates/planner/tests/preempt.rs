@@ -136,6 +136,7 @@ fn who_stands_still_goes_on_only_where_nobody_runs() {
     let low = lab.submit("low qos=low cpus=4 mem=1G time=100");
     let now = plan(&lab);
     lab.carry_out(&now);
+    lab.at_minute(1);
     let high = lab.submit("high qos=high cpus=2 mem=1G time=10");
     for _ in 0..2 {
         let now = plan(&lab);
@@ -164,6 +165,7 @@ fn two_preemptors_do_not_count_on_the_same_victim() {
     lab.submit("a2 qos=low cpus=6 mem=1G time=100");
     let now = plan(&lab);
     lab.carry_out(&now);
+    lab.at_minute(1);
     lab.submit("b1 qos=high cpus=4 mem=1G time=10");
     lab.submit("b2 qos=high cpus=4 mem=1G time=10");
     let now = plan(&lab);
@@ -181,6 +183,7 @@ fn a_preemption_never_goes_in_a_circle() {
     lab.submit("one partition=top qos=b cpus=4 mem=1G time=100");
     let now = plan(&lab);
     lab.carry_out(&now);
+    lab.at_minute(1);
     lab.submit("two qos=a cpus=4 mem=1G time=100");
     assert!(preempts(&plan(&lab)).is_empty());
 }
