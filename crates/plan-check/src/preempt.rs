@@ -4,7 +4,7 @@
 //! stand still) must have the room, and one in which one of them stays must not.
 
 use crate::fit::{When, lies_on, room};
-use crate::{Rule, Violation, layout, order, promise, starts, usage, waiting};
+use crate::{Rule, Violation, affinity, layout, order, promise, starts, usage, waiting};
 use muster_model::{
     Account, Amounts, Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId,
     JobKind, JobState, NodeId, Plan, Preempt, PreemptMode, QuotaAmount, Start, State, Timestamp,
@@ -140,6 +140,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
     }
     let mut chosen = BTreeSet::new();
     for preempt in preempts(plan) {
+        affinity::check(&after, &preempt.starts.iter().collect::<Vec<_>>(), found);
         for start in &preempt.starts {
             layout::check(&after, plan.now, start, found);
         }

@@ -224,6 +224,9 @@ impl Round<'_> {
         // Once all have made room and it still does not fit, it waits as everybody does.
         if makers(state, &claim.victims).any(|(_, job)| !job.yields_cpus()) {
             self.put_back(leader.id);
+            for place in places {
+                self.limits.count_placement(&place.job, &place.placement, place.limit);
+            }
             self.settled.extend(group.iter().map(|job| job.id));
         } else {
             self.preempting.overlays.entry(leader.id).and_modify(|o| o.held.clear());

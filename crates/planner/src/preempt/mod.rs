@@ -96,6 +96,7 @@ impl<'a> Round<'a> {
         let until = victims.iter().map(|v| v.until).max().unwrap_or(self.now);
         for place in &places {
             self.settled.insert(place.job.id);
+            self.limits.count_placement(&place.job, &place.placement, place.limit);
             let amounts = muster_model::Amounts::of(&place.placement);
             let state = self.state;
             if let Some(quotas) = self.permits().quotas.as_mut() {

@@ -272,6 +272,10 @@ impl Trial<'_, '_> {
         let mut walk = Walk::blank(&self.round.state.policy, 0, now);
         let picks = self.round.picks_now(&mut walk, None, ask, span)?;
         let placement = Arc::new(self.round.cache.world.materialise(ask, &picks, span)?);
+        // What victims of the same association give back is not counted on.
+        if !self.round.limits.after_placement(job, &placement, limit).is_empty() {
+            return None;
+        }
         Some(Place { job: Arc::clone(job), placement, limit })
     }
 
