@@ -137,9 +137,16 @@ pub struct ShareView {
     /// GPU numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<u32>,
-    /// The GPUs' model.
+    /// The GPUs' model; of instances with their profile, `a100_1g.10gb`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub gpu_model: String,
+    /// What it has of those GPUs that it has not as a whole, a text each: `0.5 of GPU 1, 20480 MiB`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_parts: Vec<String>,
+    /// The slowest link of the best ring over its GPUs here, GB/s in one direction, by what joins
+    /// them; 0 for fewer than two.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gpu_ring_gbs: u32,
     /// Nobody else may be on the node.
     #[serde(default, skip_serializing_if = "is_default")]
     pub exclusive: bool,

@@ -122,6 +122,22 @@ pub struct DeviceView {
     /// The jobs that hold it, as raw numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<u32>,
+    /// How it is given out, where not as a whole: `time-slice`, `mps` and the like where it is
+    /// shared, `mig` where it is cut into instances.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mode: String,
+    /// Into how many pieces `--gres=shard:` counts it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pieces: u32,
+    /// Thousandths of it that jobs hold; 1000 where one has all of it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub share_used: u32,
+    /// Its memory that jobs hold.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub memory_used_mib: u64,
+    /// The instances that jobs hold: `3g.40gb at 4`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<String>,
     /// Not to be used, and why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unhealthy: String,

@@ -113,5 +113,11 @@ fn share_line(share: &muster_api::ShareView) -> String {
         let numbers: muster_model::IndexRanges = share.gpus.iter().copied().collect();
         let _ = write!(text, ", {} GPUs {numbers}", share.gpu_model);
     }
+    if !share.gpu_parts.is_empty() {
+        let _ = write!(text, " ({})", share.gpu_parts.join("; "));
+    }
+    if share.gpu_ring_gbs > 0 {
+        let _ = write!(text, ", ring of {} GB/s", share.gpu_ring_gbs);
+    }
     text
 }

@@ -136,6 +136,20 @@ fn text(node: &NodeView) -> String {
     line("memory", format!("{} of {} MiB used", node.memory_used_mib, node.memory_mib));
     for device in &node.devices {
         let mut text = format!("{} {} {} MiB", device.index, device.model, device.memory_mib);
+        if !device.mode.is_empty() {
+            let _ = write!(text, ", given out by {}", device.mode);
+            if device.instances.is_empty() && device.share_used > 0 {
+                let _ = write!(
+                    text,
+                    ", {}.{:03} and {} MiB used",
+                    device.share_used / 1000,
+                    device.share_used % 1000,
+                    device.memory_used_mib
+                );
+            } else if !device.instances.is_empty() {
+                let _ = write!(text, ", {}", device.instances.join(" + "));
+            }
+        }
         if !device.jobs.is_empty() {
             let jobs: Vec<String> = device.jobs.iter().map(ToString::to_string).collect();
             let _ = write!(text, ", held by job {}", jobs.join(", "));

@@ -1,6 +1,9 @@
 //! Jobs in full.
 
 use crate::{GateView, JobEnd, JobView, QueueRow, ReasonView, ShareView};
+use muster_model::links;
+use muster_model::node::Device;
+use muster_model::placement::DeviceGrant;
 use muster_model::{Gate, GateStatus, GateTarget, Hold, Job, Reason, State};
 
 impl JobView {
@@ -48,9 +51,18 @@ fn shares(state: &State, job: &Job) -> Vec<ShareView> {
         return Vec::new();
     };
     let share = |n: &muster_model::NodeShare| {
+        let node = state.nodes.get(&n.node);
+        let device = |grant: &DeviceGrant| node?.devices.get(grant.index as usize);
         let model = n.devices.first().and_then(|grant| {
-            state.nodes.get(&n.node)?.devices.get(grant.index as usize).map(|d| d.model.clone())
+            let device = device(grant)?;
+            let profile = grant.mig.and_then(|slot| device.profile_name(slot));
+            Some(match profile {
+                Some(profile) => format!("{}_{profile}", device.model),
+                None => device.model.clone(),
+            })
         });
+        let whole: Vec<u32> = n.devices.iter().filter(|d| d.is_whole()).map(|d| d.index).collect();
+        let ring = node.filter(|_| whole.len() > 1).map_or(0, |node| links::ring(node, &whole).1);
         ShareView {
             node: state.node_name(n.node),
             tasks: n.tasks,
@@ -58,10 +70,33 @@ fn shares(state: &State, job: &Job) -> Vec<ShareView> {
             memory_mib: n.memory.0,
             gpus: n.devices.iter().map(|d| d.index).collect(),
             gpu_model: model.unwrap_or_default(),
+            gpu_parts: n.devices.iter().filter_map(|g| part(g, device(g))).collect(),
+            gpu_ring_gbs: ring,
             exclusive: n.exclusive,
         }
     };
     placement.nodes.iter().map(share).collect()
+}
+
+/// A grant that is not a whole device, in words.
+fn part(grant: &DeviceGrant, device: Option<&Device>) -> Option<String> {
+    if grant.is_whole() {
+        return None;
+    }
+    let (index, memory) = (grant.index, grant.memory.0);
+    Some(match grant.mig {
+        Some(slot) => {
+            let name = device.and_then(|d| d.profile_name(slot)).unwrap_or("instance");
+            format!("{name} at {} of GPU {index}, {memory} MiB", slot.start)
+        }
+        None => format!("{} of GPU {index}, {memory} MiB", milli(grant.share.0)),
+    })
+}
+
+/// Thousandths as a fraction: `0.5`.
+pub(super) fn milli(share: u32) -> String {
+    let text = format!("{}.{:03}", share / 1000, share % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl From<&Gate> for GateView {

@@ -6,6 +6,8 @@ use crate::{
     AccountView, DeviceView, ForeignView, LicenceView, NodeJob, NodeState, NodeView, PartitionView,
     QosView, SwitchView,
 };
+use muster_model::placement::DeviceGrant;
+use muster_model::sharing::DeviceMode;
 use muster_model::{
     Account, Availability, CpuSet, Job, Mib, Node, NodeShare, Partition, PartitionState, Qos, State,
 };
@@ -75,17 +77,39 @@ fn shares_on<'a>(state: &'a State, node: &Node) -> Vec<(&'a Arc<Job>, &'a NodeSh
 
 fn devices(node: &Node, on_node: &[(&Arc<Job>, &NodeShare)]) -> Vec<DeviceView> {
     let mut holders: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut grants: BTreeMap<u32, Vec<DeviceGrant>> = BTreeMap::new();
     for (job, share) in on_node {
         for grant in &share.devices {
-            holders.entry(grant.index).or_default().push(job.id.0);
+            let jobs = holders.entry(grant.index).or_default();
+            if jobs.last() != Some(&job.id.0) {
+                jobs.push(job.id.0);
+            }
+            grants.entry(grant.index).or_default().push(*grant);
         }
     }
+    let of = |d: &muster_model::Device| grants.get(&d.index).map(Vec::as_slice).unwrap_or_default();
+    let instance = |d: &muster_model::Device, grant: &DeviceGrant| {
+        let slot = grant.mig?;
+        Some(format!("{} at {}", d.profile_name(slot).unwrap_or("instance"), slot.start))
+    };
     let view = |d: &muster_model::Device| DeviceView {
         index: d.index,
         model: d.model.clone(),
         product: d.product.clone(),
         memory_mib: d.memory.0,
         jobs: holders.remove(&d.index).unwrap_or_default(),
+        mode: match &d.mode {
+            DeviceMode::Whole => String::new(),
+            DeviceMode::Shared(sharing) => sharing.isolation.to_string(),
+            DeviceMode::Mig(_) => "mig".to_owned(),
+        },
+        pieces: match &d.mode {
+            DeviceMode::Shared(sharing) => sharing.pieces,
+            DeviceMode::Whole | DeviceMode::Mig(_) => 0,
+        },
+        share_used: of(d).iter().map(|g| g.share.0).sum(),
+        memory_used_mib: of(d).iter().map(|g| g.memory.0).sum(),
+        instances: of(d).iter().filter_map(|grant| instance(d, grant)).collect(),
         unhealthy: d.unhealthy.clone().unwrap_or_default(),
     };
     node.devices.iter().map(view).collect()

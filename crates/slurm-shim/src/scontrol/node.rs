@@ -110,6 +110,10 @@ pub(crate) fn gres(node: &NodeView) -> String {
             if device.model.is_empty() { String::new() } else { format!(":{}", device.model) };
         *counts.entry(format!("gpu{model}")).or_default() += 1;
     }
+    let pieces: u64 = node.devices.iter().map(|d| u64::from(d.pieces)).sum();
+    if pieces > 0 {
+        counts.insert("shard".to_owned(), pieces);
+    }
     counts.extend(node.gres.iter().map(|(name, count)| (name.clone(), *count)));
     if counts.is_empty() {
         return "(null)".to_owned();
@@ -136,7 +140,29 @@ pub(crate) fn gres_used(node: &NodeView) -> String {
         let indices = if count == 0 { "N/A".to_owned() } else { indices.to_string() };
         format!("gpu{model}:{count}(IDX:{indices})")
     };
-    used.into_iter().map(part).collect::<Vec<_>>().join(",")
+    let mut parts: Vec<String> = used.into_iter().map(part).collect();
+    parts.extend(shards_used(node));
+    parts.join(",")
+}
+
+/// `shard:8(-/5,5/5,3/5,0/5)`: of each device the pieces used of those it has, `-` where one job
+/// has all of it (GRES page, sharing).
+fn shards_used(node: &NodeView) -> Option<String> {
+    let counted = || node.devices.iter().filter(|d| d.pieces > 0);
+    let used = |d: &muster_api::DeviceView| {
+        let milli = u64::from(d.share_used) * u64::from(d.pieces);
+        milli.div_ceil(1000)
+    };
+    // One who has all of the memory, the driver's own too, has it as a whole.
+    let is_whole = |d: &muster_api::DeviceView| {
+        d.share_used >= 1000 && d.jobs.len() == 1 && d.memory_used_mib == d.memory_mib
+    };
+    let one = |d: &muster_api::DeviceView| {
+        if is_whole(d) { format!("-/{}", d.pieces) } else { format!("{}/{}", used(d), d.pieces) }
+    };
+    let total: u64 = counted().filter(|d| !is_whole(d)).map(used).sum();
+    let each: Vec<String> = counted().map(one).collect();
+    (!each.is_empty()).then(|| format!("shard:{total}({})", each.join(",")))
 }
 
 /// `cpu=8,mem=16000M,billing=8,gres/gpu=4`.
@@ -235,5 +261,30 @@ mod tests {
                 .contains("Reason=test [root@]")
         );
         assert_eq!(gres_used(&node), "gpu:a100:2(IDX:0-1)");
+    }
+
+    #[test]
+    fn t35_pieces_are_shown_device_by_device() {
+        let device = |index, share_used, jobs: &[u32]| DeviceView {
+            index,
+            memory_mib: 100,
+            memory_used_mib: u64::from(share_used) / 10,
+            mode: "time-slice".to_owned(),
+            pieces: 5,
+            share_used,
+            jobs: jobs.to_vec(),
+            ..DeviceView::default()
+        };
+        let node = NodeView {
+            devices: vec![
+                device(0, 1000, &[1]),
+                device(1, 1000, &[2, 3]),
+                device(2, 600, &[4]),
+                device(3, 0, &[]),
+            ],
+            ..NodeView::default()
+        };
+        assert_eq!(gres_used(&node), "gpu:3(IDX:0-2),shard:8(-/5,5/5,3/5,0/5)");
+        assert_eq!(gres(&node), "gpu:4,shard:20");
     }
 }
