@@ -43,7 +43,7 @@ fn changes() -> Vec<(Change, &'static [&'static str])> {
         (gpus(GpuScope::Node, Some("h100")), &["--gres=gpu:h100:4"]),
         (gpus(GpuScope::Job, None), &["--gpus=4"]),
         (gpus(GpuScope::Task, Some("h100")), &["--ntasks=2", "--gpus-per-task=h100:4"]),
-        (gpus(GpuScope::Socket, None), &["--gpus-per-socket=4"]),
+        (gpus(GpuScope::Socket, None), &["--gpus-per-socket=4", "--sockets-per-node=1"]),
         (model(None), &["--gpus-per-node=h100:4"]),
         (model(Some("h100")), &["--gpus-per-node=h100:4"]),
         (Change::GpuMemory(Mib(40_000)), &["--gpus=1", "--gpu-memory=60G"]),
