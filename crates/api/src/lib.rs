@@ -20,6 +20,7 @@ pub mod job;
 pub mod job_ref;
 pub mod node;
 pub mod queue;
+pub mod reservation;
 pub mod step;
 pub mod submit;
 pub mod tres;
@@ -45,6 +46,7 @@ pub use node::{
     NodeView, PartitionView, QosView, SwitchView,
 };
 pub use queue::{ArrayView, QueueDetail, QueuePage, QueueQuery, QueueRow};
+pub use reservation::{ReservationPlan, ReservationRequest, ReservationView, ReservedNodeView};
 pub use submit::{
     ClientFlags, JobEnd, PayloadView, ResourceLimit, ScriptView, StepAccess, SubmitRequest,
     SubmitResponse, Tool, Trial, WaitQuery, WaitResponse,

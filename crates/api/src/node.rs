@@ -33,6 +33,12 @@ pub struct NodeView {
     /// It gets no new work.
     #[serde(default, skip_serializing_if = "is_default")]
     pub drain: bool,
+    /// The reservation that has all of it now; one for maintenance before others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+    /// That reservation is for maintenance.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub maintenance: bool,
     /// Why it is down or drained.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,

@@ -48,6 +48,9 @@ pub(crate) enum Command {
     /// Whom a change would delay, and by how long; nothing is changed
     #[command(subcommand, name = "whatif")]
     WhatIf(WhatIf),
+    /// Nodes and licences set aside for some people and a time
+    #[command(subcommand)]
+    Reservation(crate::reservation::Reservation),
     /// The nodes
     #[command(subcommand)]
     Node(Node),

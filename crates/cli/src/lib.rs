@@ -17,6 +17,7 @@ mod logs;
 mod nodes;
 mod queue;
 mod replay;
+mod reservation;
 mod run;
 mod say;
 mod submit;
@@ -100,6 +101,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Why(one) => why::why(&one),
         Command::When(one) => why::when(&one),
         Command::WhatIf(change) => whatif::run(change),
+        Command::Reservation(command) => reservation::run(command),
         Command::Node(command) => nodes::run(command),
         Command::Partition(args::List::List(json)) => inspect::partitions(&json),
         Command::Account(args::List::List(json)) => inspect::accounts(&json),

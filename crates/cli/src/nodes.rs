@@ -70,7 +70,12 @@ fn state(node: &NodeView) -> String {
         NodeState::Allocated => "allocated",
         NodeState::Down => "down",
     };
-    if node.drain { format!("{word}, drained") } else { word.to_owned() }
+    let reserved = match &node.reservation {
+        Some(_) if node.maintenance => ", maintenance".to_owned(),
+        Some(name) => format!(", reserved ({name})"),
+        None => String::new(),
+    };
+    if node.drain { format!("{word}, drained{reserved}") } else { format!("{word}{reserved}") }
 }
 
 /// `8 h100`, `4 a100 + 2 t4`.

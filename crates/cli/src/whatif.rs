@@ -91,7 +91,9 @@ fn told(answer: &WhatIfResponse) -> String {
     let mut text = String::new();
     for job in &answer.submitted {
         let _ = match job.after_ms {
-            Some(at) => writeln!(text, "{} would start {}", job.name, moment(answer, Some(at))),
+            Some(at) => {
+                writeln!(text, "{} would start {}", job.name, moment(answer.now_ms, Some(at)))
+            }
             None => writeln!(text, "{}: its start cannot be foreseen", job.name),
         };
     }
@@ -112,8 +114,8 @@ fn told(answer: &WhatIfResponse) -> String {
             job.job.clone(),
             job.name.clone(),
             job.user.clone(),
-            moment(answer, job.before_ms),
-            moment(answer, job.after_ms),
+            moment(answer.now_ms, job.before_ms),
+            moment(answer.now_ms, job.after_ms),
             by(job),
         ]);
     }
@@ -132,16 +134,17 @@ fn kept(answer: &WhatIfResponse) -> String {
     format!("{} keep their start", answer.unmoved)
 }
 
-fn moment(answer: &WhatIfResponse, at: Option<Timestamp>) -> String {
+/// An expected start, as seen from now.
+pub(crate) fn moment(now: Timestamp, at: Option<Timestamp>) -> String {
     match at {
         None => "not foreseen".to_owned(),
-        Some(at) if at <= answer.now_ms => "now".to_owned(),
+        Some(at) if at <= now => "now".to_owned(),
         Some(at) => instant(at),
     }
 }
 
 /// How much later or earlier.
-fn by(job: &MovedJob) -> String {
+pub(crate) fn by(job: &MovedJob) -> String {
     match (job.before_ms, job.after_ms) {
         (Some(before), Some(after)) if after >= before => {
             format!("+{}", say::seconds(after.since(before).0))

@@ -7,9 +7,9 @@ use muster_api::{
     AccountView, ActionRequest, ActionResponse, ActionResult, BackupRequest, BackupResponse,
     CycleRequest, CycleResponse, DrainRequest, EventQuery, HistoryPage, HistoryQuery, JobPage,
     JobPatch, JobRef, LicenceView, NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView, Ping,
-    QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse, ScriptView, Stats, StepAccess,
-    SubmitRequest, SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhatIfRequest,
-    WhatIfResponse, WhyPage,
+    QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse, ReservationPlan, ReservationRequest,
+    ReservationView, ScriptView, Stats, StepAccess, SubmitRequest, SubmitResponse, SwitchView,
+    WaitQuery, WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -199,10 +199,48 @@ impl Client {
         self.send(&Method::POST, "/v1/whatif", request)
     }
 
+    /// Every reservation.
+    pub fn reservations(&self) -> Result<Vec<ReservationView>, ClientError> {
+        self.get("/v1/reservations")
+    }
+
+    /// Makes a reservation.
+    pub fn reserve(&self, request: &ReservationRequest) -> Result<ReservationView, ClientError> {
+        self.send(&Method::POST, "/v1/reservations", request)
+    }
+
+    /// The earliest time for a reservation, and whom it would delay; nothing is stored.
+    pub fn plan_reservation(
+        &self,
+        request: &ReservationRequest,
+    ) -> Result<ReservationPlan, ClientError> {
+        self.send(&Method::POST, "/v1/reservations/plan", request)
+    }
+
+    /// Changes a reservation.
+    pub fn update_reservation(
+        &self,
+        name: &str,
+        request: &ReservationRequest,
+    ) -> Result<ReservationView, ClientError> {
+        self.send(&Method::PATCH, &reservation_path(name), request)
+    }
+
+    /// Ends a reservation.
+    pub fn delete_reservation(&self, name: &str) -> Result<ReservationView, ClientError> {
+        self.send(&Method::DELETE, &reservation_path(name), &Nothing {})
+    }
+
     /// Ends the daemon; jobs go on.
     pub fn shutdown(&self) -> Result<Value, ClientError> {
         self.send(&Method::POST, "/v1/shutdown", &Nothing {})
     }
+}
+
+fn reservation_path(name: &str) -> String {
+    let mut path = "/v1/reservations/".to_owned();
+    encode(name, &mut path);
+    path
 }
 
 fn job_path(job: &JobRef, rest: &str) -> String {

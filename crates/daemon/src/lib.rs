@@ -21,6 +21,7 @@ mod patch;
 mod place;
 mod practice;
 mod reasons;
+mod reservation;
 mod serve;
 mod setup;
 mod site;

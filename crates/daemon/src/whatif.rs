@@ -110,18 +110,21 @@ fn submitted(
     Ok(EventKind::JobSubmitted { first, specs: specs.into_iter().map(Arc::new).collect() })
 }
 
+/// A moved job for the wire.
+pub(crate) fn moved(found: &WhatIf, moved: &Moved) -> MovedJob {
+    let job = found.changed.job(moved.job);
+    MovedJob {
+        id: moved.job.0,
+        job: job.map_or_else(|| moved.job.to_string(), |job| job.display_id()),
+        name: job.map(|job| job.spec.name.clone()).unwrap_or_default(),
+        user: job.map(|job| job.spec.owner.user.clone()).unwrap_or_default(),
+        before_ms: moved.before,
+        after_ms: moved.after,
+    }
+}
+
 fn response(now: Timestamp, found: &WhatIf) -> WhatIfResponse {
-    let view = |moved: &Moved| {
-        let job = found.changed.job(moved.job);
-        MovedJob {
-            id: moved.job.0,
-            job: job.map_or_else(|| moved.job.to_string(), |job| job.display_id()),
-            name: job.map(|job| job.spec.name.clone()).unwrap_or_default(),
-            user: job.map(|job| job.spec.owner.user.clone()).unwrap_or_default(),
-            before_ms: moved.before,
-            after_ms: moved.after,
-        }
-    };
+    let view = |one: &Moved| moved(found, one);
     let most = PAGE_MAX as usize;
     let later = found.moved.iter().filter(|moved| moved.delay_ms() > 0).count();
     let new = found.submitted.iter().map(|job| Moved {

@@ -40,6 +40,11 @@ pub fn local_text(zone_name: &str, at: Timestamp) -> Result<String, RecurrenceEr
 }
 
 impl Zone {
+    /// The calendar library's own.
+    pub fn into_inner(self) -> TimeZone {
+        self.0
+    }
+
     /// The instant of a local time: in a gap by the offset before it, of two the first.
     pub fn instant(&self, at: civil::DateTime) -> Timestamp {
         let at = self.0.to_ambiguous_timestamp(at).compatible();

@@ -5,6 +5,7 @@ mod config;
 mod job;
 mod node;
 mod partition;
+pub(crate) mod reservation;
 mod show;
 
 use muster_api::JobRef;
@@ -66,6 +67,9 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         Some("help") => crate::help("scontrol", TABLE),
         Some("show") => show::run(rest, style),
         Some("ping") => Ok(ping(style)),
+        Some("create") => reservation::create(&connect()?, rest),
+        Some("delete") => reservation::delete(&connect()?, rest),
+        Some("update") if names_reservation(rest) => reservation::update(&connect()?, rest),
         Some("update") => change::update(&connect()?, rest),
         Some("write") => write(&connect()?, rest),
         Some("wait_job") => wait_job(&connect()?, rest),
@@ -82,6 +86,13 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         )),
         None => Err(Failure::says(format!("invalid keyword: {command}"))),
     }
+}
+
+/// True where an update is one of a reservation: `ReservationName=` comes first, or there is no job.
+fn names_reservation(words: &[&str]) -> bool {
+    let key = |word: &&str| word.split('=').next().unwrap_or_default().to_ascii_lowercase();
+    let first = words.first().map(key).unwrap_or_default();
+    first.len() >= 3 && "reservationname".starts_with(&first)
 }
 
 /// The command that a word, or the beginning of one, names.

@@ -66,7 +66,14 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         return crate::help("sinfo", TABLE);
     }
     if parsed.has("reservation") {
-        out::print("No reservations in the system\n");
+        let failed = |error: muster_client::ClientError| Failure::client("sinfo", &error);
+        let all = muster_client::Client::connect().and_then(|client| client.reservations());
+        let all = all.map_err(failed)?;
+        let text = match all.is_empty() {
+            true => "No reservations in the system\n".to_owned(),
+            false => crate::scontrol::reservation::table(&all, !parsed.has("noheader")),
+        };
+        out::print(&text);
         return Ok(0);
     }
     let Some(seconds) = parsed.last("iterate") else { return once(&parsed) };
@@ -159,6 +166,8 @@ pub(crate) fn state(node: &NodeView) -> (&'static str, &'static str) {
     match (node.drain, node.state) {
         (true, _) if busy => ("drng", "draining"),
         (true, _) => ("drain", "drained"),
+        (false, NodeState::Idle) if node.maintenance => ("maint", "maint"),
+        (false, NodeState::Idle) if node.reservation.is_some() => ("resv", "reserved"),
         (false, NodeState::Idle) => ("idle", "idle"),
         (false, NodeState::Mixed) => ("mix", "mixed"),
         (false, NodeState::Allocated) => ("alloc", "allocated"),
@@ -273,6 +282,8 @@ fn rank(node: &NodeView) -> u8 {
         (true, _) => 0,
         (false, NodeState::Mixed) => 1,
         (false, NodeState::Allocated) => 2,
+        (false, NodeState::Idle) if node.maintenance => 5,
+        (false, NodeState::Idle) if node.reservation.is_some() => 6,
         (false, NodeState::Idle) => 3,
         (false, NodeState::Down) => 4,
     }

@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "daemon",
         &[
             "control",
+            "recurrence",
             "store",
             "engine",
             "engine-local",

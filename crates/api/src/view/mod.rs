@@ -4,6 +4,7 @@ mod history;
 mod job;
 mod node;
 mod queue;
+mod reservation;
 
 use crate::step::fold_hosts;
 use crate::{HetView, StepView, UsageView};

@@ -9,7 +9,8 @@ use crate::{
 use muster_model::placement::DeviceGrant;
 use muster_model::sharing::DeviceMode;
 use muster_model::{
-    Account, Availability, CpuSet, Job, Mib, Node, NodeShare, Partition, PartitionState, Qos, State,
+    Account, Availability, CpuSet, Job, Mib, Node, NodeShare, Partition, PartitionState, Qos,
+    Reservation, ReservationFlag, State,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ impl NodeView {
         let devices = devices(node, &on_node);
         let whole = on_node.iter().any(|(_, share)| share.exclusive);
         let (reason, since) = why(node);
+        let reserved = reserved(state, node);
         let sockets = node.sockets();
         let threads = node.threads_per_core.max(1);
         Self {
@@ -40,6 +42,8 @@ impl NodeView {
                 Availability::Up => NodeState::Mixed,
             },
             drain: node.drain.is_some(),
+            maintenance: reserved.is_some_and(|r| r.has(ReservationFlag::Maint)),
+            reservation: reserved.map(|r| r.name.clone()),
             reason,
             reason_by: node.drain.as_ref().map(|d| d.by.clone()).unwrap_or_default(),
             reason_since_ms: since,
@@ -63,6 +67,15 @@ impl NodeView {
             boot: node.boot.clone(),
         }
     }
+}
+
+/// The reservation that has all of a node now: one for maintenance where there is one, whichever is
+/// looked at first (case S-29).
+fn reserved<'a>(state: &'a State, node: &Node) -> Option<&'a Reservation> {
+    let here = state.reservations.values().map(AsRef::as_ref).filter(|r: &&Reservation| {
+        r.is_active(state.now) && r.on(node.id).is_some_and(|n| n.part.is_none())
+    });
+    here.min_by_key(|r| (!r.has(ReservationFlag::Maint), &r.name))
 }
 
 fn shares_on<'a>(state: &'a State, node: &Node) -> Vec<(&'a Arc<Job>, &'a NodeShare)> {

@@ -11,4 +11,5 @@ pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod openapi;
 pub(crate) mod queue;
+pub(crate) mod reservations;
 pub(crate) mod router;

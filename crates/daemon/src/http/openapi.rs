@@ -1,6 +1,6 @@
 //! The interface's own description (`OpenAPI` 3.1).
 
-use super::{act, admin, events, history, jobs, nodes, queue};
+use super::{act, admin, events, history, jobs, nodes, queue, reservations};
 use axum::Json;
 use utoipa::OpenApi;
 
@@ -43,6 +43,12 @@ use utoipa::OpenApi;
         nodes::qos,
         nodes::licences,
         nodes::topology,
+        reservations::reservations,
+        reservations::reservation,
+        reservations::create,
+        reservations::plan,
+        reservations::update,
+        reservations::remove,
         history::history,
         events::events,
     )

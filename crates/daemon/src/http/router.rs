@@ -1,13 +1,13 @@
 //! Which path does what, and the bounds on all of them.
 
 use super::error::Refusal;
-use super::{act, admin, events, history, jobs, nodes, openapi, queue};
+use super::{act, admin, events, history, jobs, nodes, openapi, queue, reservations};
 use crate::app::Shared;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State as Given};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, patch, post};
+use axum::routing::{delete, get, patch, post};
 use hyper::StatusCode;
 use muster_api::BODY_MAX;
 
@@ -53,6 +53,12 @@ routes! {
     get "/v1/qos" => nodes::qos,
     get "/v1/licences" => nodes::licences,
     get "/v1/topology" => nodes::topology,
+    get "/v1/reservations" => reservations::reservations,
+    post "/v1/reservations" => reservations::create,
+    post "/v1/reservations/plan" => reservations::plan,
+    get "/v1/reservations/{name}" => reservations::reservation,
+    patch "/v1/reservations/{name}" => reservations::update,
+    delete "/v1/reservations/{name}" => reservations::remove,
     get "/v1/history" => history::history,
     get "/v1/events" => events::events,
 }

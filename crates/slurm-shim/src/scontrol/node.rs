@@ -99,7 +99,17 @@ fn state(node: &NodeView) -> String {
         NodeState::Allocated => "ALLOCATED",
         NodeState::Down => "DOWN",
     };
-    if node.drain { format!("{base}+DRAIN") } else { base.to_owned() }
+    let mut text = base.to_owned();
+    for (holds, word) in [
+        (node.drain, "+DRAIN"),
+        (node.maintenance, "+MAINTENANCE"),
+        (node.reservation.is_some(), "+RESERVED"),
+    ] {
+        if holds {
+            text.push_str(word);
+        }
+    }
+    text
 }
 
 /// `gpu:a100:4`, or `(null)` where there is none.

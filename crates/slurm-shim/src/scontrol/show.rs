@@ -4,7 +4,7 @@ use muster_api::{QueueQuery, QueueRow};
 use muster_client::Client;
 use muster_slurm_syntax::hostlist;
 
-use super::{Style, config, connect, job, job_of, node, partition, too_few};
+use super::{Style, config, connect, job, job_of, node, partition, reservation, too_few};
 use crate::fail::{Failure, Outcome, is_unknown};
 use crate::{clock, out};
 
@@ -23,10 +23,7 @@ pub(super) fn run(words: &[&str], style: Style) -> Outcome {
         Some("hostnames") => hostnames(name),
         Some("hostlist") => hostlist(name, false),
         Some("hostlistsorted") => hostlist(name, true),
-        Some("reservations") => {
-            out::print("No reservations in the system\n");
-            Ok(0)
-        }
+        Some("reservations") => reservation::show(&connect()?, name, style),
         Some("steps") => steps(&connect()?, name, style),
         Some("licenses") => licenses(&connect()?, style),
         Some("topology") => topology(&connect()?),
