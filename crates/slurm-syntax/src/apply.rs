@@ -14,7 +14,8 @@ use crate::options::{Opt, OptionSpec};
 use crate::problem::{Code, Problem, quoted};
 use crate::submission::{ClientFlags, ComponentRequest, Context};
 use crate::values::{
-    flag_word, free_text, mail_events, name, nice, one_name, path, priority, variable, volume,
+    flag_word, free_text, mail_events, name, nice, one_name, path, priority, reservations,
+    variable, volume,
 };
 use crate::{
     array, constraint, dependency, export, gres, hostlist, license, memory, pattern, signal, tres,
@@ -339,7 +340,7 @@ fn places(
         Opt::Oversubscribe => request.exclusive = Exclusive::No,
         Opt::Switches => request.switches = Some(switches(value)?),
         Opt::Licenses => request.licences = license::parse(value)?,
-        Opt::Reservation => request.reservation = Some(one_name(value)?),
+        Opt::Reservation => request.reservation = Some(reservations(value)?),
         _ => return Ok(false),
     }
     Ok(true)

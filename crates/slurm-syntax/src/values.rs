@@ -53,6 +53,12 @@ pub(crate) fn one_name(text: &str) -> Result<String, Problem> {
     name(text)
 }
 
+/// Names of reservations by preference, parted by commas.
+pub(crate) fn reservations(text: &str) -> Result<String, Problem> {
+    let names: Result<Vec<String>, Problem> = text.split(',').map(name).collect();
+    Ok(names?.join(","))
+}
+
 /// Text without control characters, not empty, of bounded length.
 pub(crate) fn free_text(text: &str, bytes_max: usize) -> Result<String, Problem> {
     let why = if text.is_empty() {
