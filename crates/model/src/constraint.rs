@@ -16,7 +16,8 @@ pub enum Constraint {
     Any(Vec<Constraint>),
     /// One alternative holds on every node of the job, the same for all (`[a|b]`).
     OneForAll(Vec<Constraint>),
-    /// At least so many nodes of the job satisfy the inner expression (`a*2`, inside brackets).
+    /// At least so many nodes of the job satisfy the inner expression (`a*2`, inside brackets); of
+    /// a [`Constraint::OneForAll`] the same alternative (`[a|b]*2`).
     Count(Box<Constraint>, u32),
 }
 

@@ -21,7 +21,7 @@ pub struct JobSpec {
     pub partitions: Vec<String>,
     /// Where it fits.
     pub request: Request,
-    /// What other jobs' affinity goes by (`#MUSTER --label`).
+    /// What other jobs' affinity goes by (`#MUSTER --labels`).
     #[serde(skip_serializing_if = "is_default")]
     pub labels: Labels,
     /// The limit asked for; `None` is the partition's default.

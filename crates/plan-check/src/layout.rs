@@ -135,6 +135,10 @@ fn check_nodes(
 pub(crate) fn satisfied(constraint: &Constraint, nodes: &[&BTreeSet<String>]) -> bool {
     match constraint {
         Constraint::Count(part, least) => {
+            if let Constraint::OneForAll(parts) = part.as_ref() {
+                let enough = |p: &&Constraint| nodes.iter().filter(|f| p.holds_on(f)).count();
+                return parts.iter().any(|p| enough(&p) >= *least as usize);
+            }
             nodes.iter().filter(|f| part.holds_on(f)).count() >= *least as usize
         }
         Constraint::OneForAll(parts) => parts.iter().any(|p| satisfied(p, nodes)),

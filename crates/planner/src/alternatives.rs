@@ -39,6 +39,10 @@ fn is_joint(constraint: &Constraint) -> bool {
 fn expand(constraint: &Constraint) -> Vec<Alternative> {
     let mut choices = match constraint {
         Constraint::Count(part, n) => {
+            if let Constraint::OneForAll(parts) = part.as_ref() {
+                let each = |p: &Constraint| Constraint::Count(Box::new(p.clone()), *n);
+                return parts.iter().flat_map(|p| expand(&each(p))).collect();
+            }
             let counts = vec![(part.as_ref().clone(), *n)];
             vec![Alternative { each: Vec::new(), counts }]
         }
@@ -89,6 +93,14 @@ mod tests {
         assert!(found[0].admits(&has(&["gpu", "rack1"])));
         assert!(!found[0].admits(&has(&["gpu", "rack2"])));
         assert!(found[1].admits(&has(&["gpu", "rack2"])));
+    }
+
+    #[test]
+    fn a_count_of_a_choice_is_of_one_of_them() {
+        let choice = Constraint::OneForAll(vec![feature("rack1"), feature("rack2")]);
+        let found = alternatives(Some(&Constraint::Count(Box::new(choice), 3)));
+        let counts: Vec<_> = found.iter().map(|a| a.counts.clone()).collect();
+        assert_eq!(counts, [vec![(feature("rack1"), 3)], vec![(feature("rack2"), 3)]]);
     }
 
     #[test]

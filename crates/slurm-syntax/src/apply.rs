@@ -2,9 +2,10 @@
 
 use muster_model::sharing::GpuShare;
 use muster_model::{
-    Checkpoint, Exclusive, GpuCount, GpuScope, MailSpec, MemoryRequest, Mib, OpenMode, Request,
-    Seconds, SwitchWish, TimeLimit, Volume,
+    Affinity, Checkpoint, Exclusive, GpuCount, GpuScope, MailSpec, MemoryRequest, Mib, OpenMode,
+    Request, Seconds, Segments, SwitchWish, TimeLimit, Volume,
 };
+use std::sync::Arc;
 
 use crate::count::{parse_count, parse_nodes};
 use crate::duration::{parse_limit, parse_seconds, rounded_to_minutes};
@@ -18,8 +19,8 @@ use crate::values::{
     variable, volume,
 };
 use crate::{
-    array, constraint, dependency, export, gres, hostlist, license, memory, pattern, signal, tres,
-    when,
+    affinity, array, constraint, dependency, export, gres, hostlist, license, memory, pattern,
+    signal, topology, tres, when,
 };
 
 /// Longest argument of an option, in bytes.
@@ -339,6 +340,9 @@ fn places(
         Opt::Exclusive => request.exclusive = exclusive(value)?,
         Opt::Oversubscribe => request.exclusive = Exclusive::No,
         Opt::Switches => request.switches = Some(switches(value)?),
+        Opt::Segment => request.topology.segment = Some(parse_count(value, 1)?),
+        Opt::SpreadSegments => request.topology.segments = Segments::Spread,
+        Opt::ConsolidateSegments => request.topology.segments = Segments::Consolidate,
         Opt::Licenses => request.licences = license::parse(value)?,
         Opt::Reservation => request.reservation = Some(reservations(value)?),
         _ => return Ok(false),
@@ -433,6 +437,23 @@ fn own(
         // Taken up by the checks, when all counts are known.
         Opt::Mig => {
             gpu_part::parse_profile(value)?;
+        }
+        Opt::Topology => topology::wish(value, &mut spec.request.topology)?,
+        Opt::Affinity | Opt::Spread | Opt::Toleration => {
+            let mut all = spec.request.affinity.as_deref().cloned().unwrap_or_default();
+            for text in values.iter().flatten() {
+                match opt {
+                    Opt::Affinity => affinity::affinity(text, &mut all)?,
+                    Opt::Spread => affinity::spread(text, &mut all)?,
+                    _ => affinity::tolerations(text, &mut all)?,
+                }
+            }
+            spec.request.affinity = (all != Affinity::default()).then(|| Arc::new(all));
+        }
+        Opt::Labels => {
+            for text in values.iter().flatten() {
+                affinity::labels(text, &mut spec.labels)?;
+            }
         }
         Opt::Image => spec.image = Some(free_text(value, 1024)?),
         Opt::Volume => {

@@ -4,8 +4,9 @@
 //! it away. The changed request passes the checks that a new one has to pass.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use muster_model::{Exclusive, GpuScope, JobSpec, MemoryRequest, Mib, Request};
+use muster_model::{Affinity, Exclusive, GpuScope, JobSpec, MemoryRequest, Mib, Request, Segments};
 
 use crate::options::{Command, Opt, by_long};
 use crate::problem::{Code, Diagnostic, Place, Problem};
@@ -97,6 +98,18 @@ fn replaced(name: &str, value: &str, request: &mut Request) -> Result<(), Proble
         Opt::Exclusive | Opt::Oversubscribe => request.exclusive = Exclusive::No,
         Opt::Contiguous => request.contiguous = false,
         Opt::Switches => request.switches = None,
+        Opt::Topology => {
+            (request.topology.required, request.topology.preferred) = (None, None);
+        }
+        Opt::Segment => request.topology.segment = None,
+        Opt::SpreadSegments | Opt::ConsolidateSegments => {
+            request.topology.segments = Segments::Anywhere;
+        }
+        Opt::Affinity => without(request, |all| {
+            (all.node, all.near, all.apart) = Default::default();
+        }),
+        Opt::Spread => without(request, |all| all.spread.clear()),
+        Opt::Toleration => without(request, |all| all.tolerations.clear()),
         Opt::Licenses => request.licences.clear(),
         _ => {
             let what = "this option changes nothing of a job that waits";
@@ -104,6 +117,13 @@ fn replaced(name: &str, value: &str, request: &mut Request) -> Result<(), Proble
         }
     }
     Ok(())
+}
+
+/// Takes one kind of rules away.
+fn without(request: &mut Request, kind: impl FnOnce(&mut Affinity)) {
+    let mut all = request.affinity.as_deref().cloned().unwrap_or_default();
+    kind(&mut all);
+    request.affinity = (all != Affinity::default()).then(|| Arc::new(all));
 }
 
 /// `--gres` says anew what it names and leaves the rest; an empty one leaves nothing.

@@ -321,6 +321,31 @@ impl Check<'_, '_> {
             self.error(&[Opt::NtasksPerGpu, Opt::Nodes], problem);
         }
         self.node_names(request);
+        self.segments(request);
+    }
+
+    /// A number of nodes has to part into whole segments (case T-49); spread and consolidated
+    /// segments exclude one another, and both need a segment size.
+    fn segments(&mut self, request: &Request) {
+        self.exclude(Opt::SpreadSegments, Opt::ConsolidateSegments);
+        for opt in [Opt::SpreadSegments, Opt::ConsolidateSegments] {
+            if self.has(opt) && request.topology.segment.is_none() {
+                let problem = Problem::new(Code::Missing, "no segment size is given")
+                    .hint("give --segment=N too");
+                self.error(&[opt], problem);
+            }
+        }
+        let (Some(size), Some(nodes)) = (request.topology.segment, &request.nodes) else { return };
+        let parts = |n: u32| n <= size || n.is_multiple_of(size);
+        let some = match nodes {
+            NodeCount::OneOf(set) => set.iter().any(|n| parts(*n)),
+            NodeCount::Range { min, max } => *min <= size || max / size * size >= *min,
+        };
+        if !some {
+            let what =
+                format!("{} do not part into segments of {size}", plural(nodes.least(), "node"));
+            self.error(&[Opt::Segment, Opt::Nodes], Problem::new(Code::Impossible, what));
+        }
     }
 
     fn node_names(&mut self, request: &mut Request) {

@@ -56,6 +56,8 @@ codes! {
     SignalBad "E_SIGNAL_BAD" "A signal specification cannot be read.",
     ConstraintBad "E_CONSTRAINT_BAD" "A constraint on node features cannot be read.",
     ConstraintRefused "E_CONSTRAINT_REFUSED" "A constraint can be read, but muster cannot honour it.",
+    AffinityBad "E_AFFINITY_BAD" "A rule on labels, taints or other jobs cannot be read.",
+    TopologyBad "E_TOPOLOGY_BAD" "A wish for near nodes, or a topology.conf, cannot be read.",
     LicenseBad "E_LICENSE_BAD" "A list of licences cannot be read.",
     NameBad "E_NAME_BAD" "A name is empty, too long or has a character that names may not have.",
     ValueBad "E_VALUE_BAD" "The value is not one of the words that this option takes.",

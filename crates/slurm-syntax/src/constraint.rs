@@ -1,7 +1,7 @@
 //! Constraints on node features: `a&b|c`, `[rack1|rack2]`, `gpu*2`, `[(a|b)*1&c*2]`.
 //!
 //! Rule: sbatch manual, `--constraint`. `&` and `|` bind equally and to the left: `a|b&c` is
-//! `(a|b)&c`. Square brackets hold either alternatives of which one must hold for all nodes, or
+//! `(a|b)&c`. `[r1|r2]*3` is three nodes of one of the alternatives, beside any others. Square brackets hold either alternatives of which one must hold for all nodes, or
 //! counts joined with `&`; there is one pair of them at most. Everything of that grammar is read;
 //! what the model cannot hold is refused with a code of its own.
 
@@ -93,10 +93,13 @@ impl Parser<'_> {
         if depth > DEPTH_MAX {
             return Err(bad(self.text, "it is nested too deeply"));
         }
-        if self.eat('[') {
-            return self.bracketed(depth);
-        }
-        let inner = if self.eat('(') {
+        let inner = if self.eat('[') {
+            let inner = self.bracketed(depth)?;
+            if !matches!(inner, Constraint::OneForAll(_)) {
+                return Ok(inner);
+            }
+            inner
+        } else if self.eat('(') {
             let inner = self.expression(depth + 1)?;
             if !self.eat(')') {
                 return Err(bad(self.text, "a parenthesis is not closed"));
@@ -255,6 +258,7 @@ mod tests {
             ("[(knl&snc4&flat)*4&haswell*1]", "[(knl&snc4&flat)*4&haswell*1]"),
             ("a100&[r1|r2]", "a100&[r1|r2]"),
             ("[a]", "a"),
+            ("[r1|r2]*3", "[r1|r2]*3"),
         ] {
             let constraint = parse(text).expect(text);
             assert_eq!(print(&constraint), out, "{text}");

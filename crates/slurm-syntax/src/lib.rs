@@ -25,6 +25,7 @@
 //! );
 //! ```
 
+pub mod affinity;
 mod apply;
 pub mod array;
 pub mod change;
@@ -54,6 +55,7 @@ pub mod script;
 pub mod signal;
 pub mod state;
 pub mod submission;
+pub mod topology;
 pub mod tres;
 mod values;
 pub mod when;

@@ -55,7 +55,9 @@ pub(crate) fn set(
     };
     overridden.extend(opposite.and_then(|opposite| settings.remove(&opposite)));
     let value = given.value.clone();
-    if matches!(opt, Opt::Volume | Opt::Verbose)
+    let adds =
+        [Opt::Volume, Opt::Verbose, Opt::Affinity, Opt::Spread, Opt::Toleration, Opt::Labels];
+    if adds.contains(&opt)
         && let Some(before) = settings.get_mut(&opt).filter(|before| before.rank == rank)
     {
         before.values.push(value);
@@ -85,19 +87,21 @@ pub(crate) fn carried_over(settings: Settings) -> Settings {
 /// False for the options that start anew with each component (Slurm's heterogeneous jobs page).
 fn carries(opt: Opt) -> bool {
     use Opt::{
-        Array, Bb, Constraint, Contiguous, CoreSpec, CoresPerSocket, CpuFreq, CpusPerGpu,
-        CpusPerTask, Exclusive, ExtraNodeInfo, GpuBind, GpuFreq, GpuIsolation, GpuMemory,
-        GpuPieces, GpuShare, Gpus, GpusPerNode, GpusPerSocket, GpusPerTask, Gres, GresFlags, Hint,
-        Licenses, MailType, MailUser, MemBind, MemPerCpu, MemPerGpu, Mig, Mincpus, Network,
-        Nodefile, Nodelist, Nodes, Ntasks, NtasksPerCore, NtasksPerGpu, NtasksPerNode,
-        NtasksPerSocket, Overcommit, Oversubscribe, Partition, Resources, ResvPorts, Segment,
-        SocketsPerNode, SpreadJob, SpreadSegments, Switches, ThreadSpec, ThreadsPerCore, Tmp,
-        TresBind, TresPerTask, UseMinNodes, Verbose,
+        Affinity, Array, Bb, ConsolidateSegments, Constraint, Contiguous, CoreSpec, CoresPerSocket,
+        CpuFreq, CpusPerGpu, CpusPerTask, Exclusive, ExtraNodeInfo, GpuBind, GpuFreq, GpuIsolation,
+        GpuMemory, GpuPieces, GpuShare, Gpus, GpusPerNode, GpusPerSocket, GpusPerTask, Gres,
+        GresFlags, Hint, Labels, Licenses, MailType, MailUser, MemBind, MemPerCpu, MemPerGpu, Mig,
+        Mincpus, Network, Nodefile, Nodelist, Nodes, Ntasks, NtasksPerCore, NtasksPerGpu,
+        NtasksPerNode, NtasksPerSocket, Overcommit, Oversubscribe, Partition, Resources, ResvPorts,
+        Segment, SocketsPerNode, Spread, SpreadJob, SpreadSegments, Switches, ThreadSpec,
+        ThreadsPerCore, Tmp, Toleration, Topology, TresBind, TresPerTask, UseMinNodes, Verbose,
     };
     !matches!(
         opt,
-        Array
+        Affinity
+            | Array
             | Bb
+            | ConsolidateSegments
             | Constraint
             | Contiguous
             | CoreSpec
@@ -144,8 +148,12 @@ fn carries(opt: Opt) -> bool {
             | ResvPorts
             | Segment
             | SocketsPerNode
+            | Spread
             | SpreadJob
             | SpreadSegments
+            | Toleration
+            | Topology
+            | Labels
             | Switches
             | ThreadSpec
             | ThreadsPerCore

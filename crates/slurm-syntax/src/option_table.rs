@@ -86,7 +86,7 @@ table! {
         Refused("it belongs to --bcast, which muster does not have"), ["SLURM_COMPRESS"],
         "compress what --bcast copies";
     ConsolidateSegments, "consolidate-segments", None, No, 7, false,
-        Refused("muster places by switches: use --switches"), ["SBATCH_CONSOLIDATE_SEGMENTS", "SALLOC_CONSOLIDATE_SEGMENTS"],
+        Honoured, ["SBATCH_CONSOLIDATE_SEGMENTS", "SALLOC_CONSOLIDATE_SEGMENTS"],
         "put all segments into one block";
     Constraint, "constraint", Some('C'), Yes("FEATURES"), 7, false,
         Honoured, ["SBATCH_CONSTRAINT", "SALLOC_CONSTRAINT", "SLURM_CONSTRAINT"],
@@ -401,7 +401,7 @@ table! {
         Refused("start the container in the script, for example with apptainer or podman"), ["SBATCH_RUNTIME", "SALLOC_RUNTIME", "SRUN_RUNTIME"],
         "container runtime";
     Segment, "segment", None, Yes("N"), 7, false,
-        Refused("muster places by switches: use --switches"), ["SBATCH_SEGMENT_SIZE", "SALLOC_SEGMENT_SIZE", "SRUN_SEGMENT_SIZE"],
+        Honoured, ["SBATCH_SEGMENT_SIZE", "SALLOC_SEGMENT_SIZE", "SRUN_SEGMENT_SIZE"],
         "size of node groups in block topology";
     SendLibs, "send-libs", None, Maybe("yes"), 2, false,
         Refused("put the program on a file system that all nodes see"), ["SLURM_SEND_LIBS"],
@@ -419,7 +419,7 @@ table! {
         Warned("the site's policy packs or spreads"), ["SBATCH_SPREAD_JOB", "SALLOC_SPREAD_JOB", "SLURM_SPREAD_JOB"],
         "use as many nodes as possible";
     SpreadSegments, "spread-segments", None, No, 7, false,
-        Refused("muster places by switches: use --switches"), ["SBATCH_SPREAD_SEGMENTS", "SALLOC_SPREAD_SEGMENTS"],
+        Honoured, ["SBATCH_SPREAD_SEGMENTS", "SALLOC_SPREAD_SEGMENTS"],
         "put segments into different blocks";
     Stepmgr, "stepmgr", None, No, 7, false,
         Warned("steps are always managed by the job's own supervisor"), [],
@@ -523,6 +523,21 @@ table! {
     Image, "image", None, Yes("NAME"), 7, true,
         Honoured, [],
         "container image, for engines that run images";
+    Topology, "topology", None, Yes("WISH"), 7, true,
+        Honoured, [],
+        "how near the nodes are: required:rack, preferred:leaf";
+    Affinity, "affinity", None, Yes("RULES"), 7, true,
+        Honoured, [],
+        "rules on node labels and other jobs: node(zone=a), near(rack, app=db), apart(node, app=web)*10; may be repeated";
+    Spread, "spread", None, Yes("RULES"), 7, true,
+        Honoured, [],
+        "even numbers of jobs over places: rack,skew=1:app=web; may be repeated";
+    Toleration, "toleration", None, Yes("LIST"), 7, true,
+        Honoured, [],
+        "taints that do not keep the job away: gpu=h100:NoSchedule; may be repeated";
+    Labels, "labels", None, Yes("KEY=VALUE"), 7, true,
+        Honoured, [],
+        "labels that other jobs' rules go by; may be repeated";
     Volume, "volume", None, Yes("SRC:DST[:ro]"), 7, true,
         Honoured, [],
         "directory or volume that the job needs; may be repeated";

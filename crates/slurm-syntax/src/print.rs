@@ -3,13 +3,16 @@
 use crate::gpu_part;
 use muster_model::sharing::GpuShare;
 use muster_model::{
-    Checkpoint, Exclusive, GpuScope, JobSpec, MemoryRequest, OpenMode, Request, Seconds, TimeLimit,
+    Checkpoint, Exclusive, GpuScope, JobSpec, MemoryRequest, OpenMode, Request, Seconds, Segments,
+    TimeLimit,
 };
 
 use crate::duration::print_long;
 use crate::memory::print_mib;
 use crate::submission::ComponentRequest;
-use crate::{array, constraint, count, export, hostlist, license, signal, when};
+use crate::{
+    affinity, array, constraint, count, export, hostlist, license, signal, topology, when,
+};
 
 /// Prints a component as words of a command line, in a fixed order.
 pub fn options(component: &ComponentRequest) -> Vec<String> {
@@ -60,6 +63,7 @@ fn identity(spec: &JobSpec, out: &mut Words) {
     out.text("qos", &spec.qos);
     out.text("partition", &spec.partitions.join(","));
     out.text("comment", &spec.comment);
+    out.text("labels", &affinity::print_labels(&spec.labels));
     if spec.hold {
         out.flag("hold");
     }
@@ -149,6 +153,18 @@ fn places(request: &Request, out: &mut Words) {
             Some(wait) => out.set("switches", format!("{}@{}", wish.count, time(wait))),
             None => out.set("switches", wish.count),
         }
+    }
+    out.text("topology", &topology::print_wish(&request.topology));
+    out.maybe("segment", request.topology.segment);
+    match request.topology.segments {
+        Segments::Anywhere => {}
+        Segments::Spread => out.flag("spread-segments"),
+        Segments::Consolidate => out.flag("consolidate-segments"),
+    }
+    if let Some(rules) = &request.affinity {
+        out.text("affinity", &affinity::print_affinity(rules));
+        out.text("spread", &affinity::print_spread(rules));
+        out.text("toleration", &affinity::print_tolerations(rules));
     }
     out.text("licenses", &license::print(&request.licences));
     out.maybe("reservation", request.reservation.as_ref());

@@ -58,6 +58,15 @@ fn option() -> impl Strategy<Value = String> {
         "--priority=TOP",
         "--tres-per-task=cpu=2,gres/gpu:a=1",
         "--partition=a,b,a",
+        "--topology=required:rack,preferred:leaf",
+        "--segment=2",
+        "--spread-segments",
+        "--consolidate-segments",
+        "--affinity=node(zone in [a,b]&.gpus>2|rack)",
+        "--affinity=near(rack, app=db);apart(node, app=web)*10",
+        "--spread=rack,skew=2,soft:app=web",
+        "--toleration=gpu=h100:NoSchedule,*",
+        "--labels=app=web,tier=1",
     ])
     .prop_map(str::to_owned);
     let numbers = (

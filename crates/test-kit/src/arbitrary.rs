@@ -215,6 +215,7 @@ pub fn request() -> impl Strategy<Value = String> {
         1 => Just(" constraint=red|blue"),
         1 => Just(" constraint=[red|blue]"),
         1 => Just(" constraint=red*1"),
+        1 => Just(" constraint=[red|blue]*2"),
         1 => Just(" constraint=red*1&blue*1"),
         1 => Just(" contiguous"),
         1 => Just(" switches=1@20"),

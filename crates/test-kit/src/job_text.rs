@@ -227,6 +227,10 @@ pub fn dependency(text: &str, find: &dyn Fn(&str) -> JobId) -> Dependency {
 
 /// `a&b`, `a|b`, `[a|b]`, `a*2&b*4`; one level of joining, no parentheses.
 fn constraint(text: &str) -> Constraint {
+    if let Some((choice, count)) = text.strip_prefix('[').and_then(|t| t.split_once("]*")) {
+        let choice = constraint(&format!("[{choice}]"));
+        return Constraint::Count(Box::new(choice), number(count));
+    }
     if let Some(inside) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
         return match constraint(inside) {
             Constraint::Any(parts) => Constraint::OneForAll(parts),
