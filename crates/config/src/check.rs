@@ -24,6 +24,7 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
     accounts(config, &mut say);
     crate::gpu::check(&config.gpu, &mut say);
     crate::preemption::check(config, &mut say);
+    crate::priority::check(config, &mut say);
     for (i, node) in config.node.iter().enumerate() {
         if node.name.trim().is_empty() {
             say("node", i, "name", "a [[node]] needs a name".to_owned(), None);

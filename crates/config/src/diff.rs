@@ -37,7 +37,12 @@ impl Config {
                     .iter()
                     .filter_map(toml::Value::as_table)
                     .map(|table| {
-                        let name = table.get("name").and_then(toml::Value::as_str).unwrap_or("");
+                        let of = |key: &str| table.get(key).and_then(toml::Value::as_str);
+                        let name = match (of("name"), of("account"), of("user")) {
+                            (Some(name), ..) => name.to_owned(),
+                            (None, Some(account), Some(user)) => format!("{account}/{user}"),
+                            _ => String::new(),
+                        };
                         (format!("{}.{name}", section.name), table)
                     })
                     .collect(),

@@ -15,6 +15,7 @@ mod gpu;
 mod key;
 mod place;
 mod preemption;
+mod priority;
 mod read;
 mod reference;
 mod sections;
@@ -27,8 +28,10 @@ pub use gpu::{GpuModeWord, GpuSection};
 pub use key::{Key, Section};
 pub use place::{Source, read_default};
 pub use preemption::{PreemptionSection, QuotaWords};
+pub use priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights};
 pub use reference::reference_page;
 pub use sections::{
-    AccountSection, Cluster, Config, Daemon, LicenceSection, Local, NodeSection, PartitionSection,
-    PartitionWord, PolicySection, PracticeSection, QosSection,
+    AccountSection, AssociationSection, Cluster, Config, Daemon, LicenceSection, Local,
+    NodeSection, PartitionSection, PartitionWord, PolicySection, PracticeSection, PrioritySection,
+    QosSection,
 };

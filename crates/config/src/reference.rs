@@ -1,6 +1,9 @@
 //! The reference page, made from the table of keys.
 
-use crate::{AccountSection, Config, LicenceSection, NodeSection, PartitionSection, QosSection};
+use crate::{
+    AccountSection, AssociationSection, Config, LicenceSection, NodeSection, PartitionSection,
+    QosSection,
+};
 use std::fmt::Write as _;
 
 const HEAD: &str = "# Configuration
@@ -22,6 +25,7 @@ pub fn reference_page() -> String {
     let defaults = Config {
         partition: vec![PartitionSection::default()],
         account: vec![AccountSection::default()],
+        association: vec![AssociationSection::default()],
         qos: vec![QosSection::default()],
         licence: vec![LicenceSection::default()],
         gpu: vec![crate::GpuSection::default()],

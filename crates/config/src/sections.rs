@@ -4,8 +4,10 @@ use crate::amount::{Duration, Limit, Practice, Size};
 use crate::gpu::GpuSection;
 use crate::key::section;
 use crate::preemption::{PreemptionSection, QuotaWords};
+use crate::priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights};
 use muster_model::{
-    BackfillDepth, BackfillMode, NodeChoice, OrderMode, PartitionState, Policy, PreemptMode,
+    BackfillDepth, BackfillMode, BillingMode, FairShareMode, NodeChoice, OrderMode, PartitionState,
+    Policy, PreemptMode, UsageReset,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,12 +27,16 @@ pub struct Config {
     pub practice: PracticeSection,
     /// `[policy]`
     pub policy: PolicySection,
+    /// `[priority]`
+    pub priority: PrioritySection,
     /// `[preemption]`
     pub preemption: PreemptionSection,
     /// `[[partition]]`
     pub partition: Vec<PartitionSection>,
     /// `[[account]]`
     pub account: Vec<AccountSection>,
+    /// `[[association]]`
+    pub association: Vec<AssociationSection>,
     /// `[[qos]]`
     pub qos: Vec<QosSection>,
     /// `[[licence]]`
@@ -115,7 +121,7 @@ impl PracticeSection {
 section! {
     /// How jobs are scheduled.
     one "policy" PolicySection {
-        /// The order of waiting jobs: `fifo`.
+        /// The order of waiting jobs: `fifo`, or `multifactor` (see `[priority]`).
         order: OrderMode = OrderMode::Fifo, "word";
         /// Whether later jobs may start before earlier ones: `none`, `easy` (the first waiting job
         /// of a partition is never delayed), `conservative` (no waiting job is), or `mixed` (none
@@ -200,6 +206,10 @@ section! {
         preempt_exempt: Option<Duration> = None, "duration";
         /// So many jobs may have the same CPUs and take turns (Slurm's `OverSubscribe=FORCE:N`).
         share: u32 = 0, "number";
+        /// The QOS whose limits hold for its jobs, too.
+        qos: Option<String> = None, "text";
+        /// What its jobs are billed for (`TRESBillingWeights`); without it their CPUs.
+        billing: Option<Billing> = None, "text such as cpu=1.0,mem=0.25G,gres/gpu=4";
     }
 }
 
@@ -217,6 +227,107 @@ section! {
         /// What it and the accounts below it can always have: `{ gpus = 8 }`. What they use
         /// beyond is borrowed and may be reclaimed.
         guarantee: Option<QuotaWords> = None, "table of cpus, gpus, memory";
+        /// Its fair share among its siblings; `parent` makes no difference beneath it.
+        shares: ShareWord = ShareWord::default(), "number or parent";
+        /// Jobs that run at once, with all beneath (`GrpJobs`).
+        grp_jobs: Option<u32> = None, "number";
+        /// Jobs that wait or run (`GrpSubmitJobs`).
+        grp_submit_jobs: Option<u32> = None, "number";
+        /// Resources in use at once (`GrpTRES`).
+        grp_tres: Option<Amounts> = None, "text such as cpu=8,mem=64G,gres/gpu=4";
+        /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
+        grp_tres_mins: Option<Amounts> = None, "text such as cpu=6000,gres/gpu=600";
+        /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
+        grp_tres_run_mins: Option<Amounts> = None, "text such as cpu=6000";
+        /// Wall clock time used (`GrpWall`).
+        grp_wall: Option<Duration> = None, "duration";
+        /// Jobs that each user runs at once (`MaxJobs`).
+        max_jobs: Option<u32> = None, "number";
+        /// Jobs that each user has waiting or running (`MaxSubmitJobs`).
+        max_submit_jobs: Option<u32> = None, "number";
+        /// Resources of each job (`MaxTRES`).
+        max_tres: Option<Amounts> = None, "text such as cpu=8,gres/gpu=4";
+        /// Resources of each job on each node (`MaxTRESPerNode`).
+        max_tres_per_node: Option<Amounts> = None, "text such as gres/gpu=2";
+        /// Resource minutes of each job (`MaxTRESMins`).
+        max_tres_mins: Option<Amounts> = None, "text such as cpu=6000";
+        /// The longest time limit (`MaxWall`).
+        max_wall: Option<Duration> = None, "duration";
+    }
+}
+
+section! {
+    /// A user in an account: shares and limits of their own.
+    many "association" AssociationSection {
+        /// The account.
+        account: String = String::new(), "text, required";
+        /// The user.
+        user: String = String::new(), "text, required";
+        /// The user's fair share among those of the account.
+        shares: ShareWord = ShareWord::default(), "number or parent";
+        /// Jobs that run at once, with all beneath (`GrpJobs`).
+        grp_jobs: Option<u32> = None, "number";
+        /// Jobs that wait or run (`GrpSubmitJobs`).
+        grp_submit_jobs: Option<u32> = None, "number";
+        /// Resources in use at once (`GrpTRES`).
+        grp_tres: Option<Amounts> = None, "text such as cpu=8,mem=64G,gres/gpu=4";
+        /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
+        grp_tres_mins: Option<Amounts> = None, "text such as cpu=6000,gres/gpu=600";
+        /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
+        grp_tres_run_mins: Option<Amounts> = None, "text such as cpu=6000";
+        /// Wall clock time used (`GrpWall`).
+        grp_wall: Option<Duration> = None, "duration";
+        /// Jobs that each user runs at once (`MaxJobs`).
+        max_jobs: Option<u32> = None, "number";
+        /// Jobs that each user has waiting or running (`MaxSubmitJobs`).
+        max_submit_jobs: Option<u32> = None, "number";
+        /// Resources of each job (`MaxTRES`).
+        max_tres: Option<Amounts> = None, "text such as cpu=8,gres/gpu=4";
+        /// Resources of each job on each node (`MaxTRESPerNode`).
+        max_tres_per_node: Option<Amounts> = None, "text such as gres/gpu=2";
+        /// Resource minutes of each job (`MaxTRESMins`).
+        max_tres_mins: Option<Amounts> = None, "text such as cpu=6000";
+        /// The longest time limit (`MaxWall`).
+        max_wall: Option<Duration> = None, "duration";
+    }
+}
+
+section! {
+    /// What makes jobs important under `order = "multifactor"`, and how use is counted (Slurm's
+    /// `Priority*`).
+    one "priority" PrioritySection {
+        /// What the time since a job is free to start counts for, at most.
+        age: u32 = 0, "number";
+        /// What its user's and account's use against their shares counts for.
+        fair_share: u32 = 0, "number";
+        /// What its size counts for.
+        job_size: u32 = 0, "number";
+        /// What its partition's priority against the highest counts for.
+        partition: u32 = 0, "number";
+        /// What its QOS's priority against the highest counts for.
+        qos: u32 = 0, "number";
+        /// What it asks for of a resource against what its partition has counts for.
+        tres: Option<TresWeights> = None, "text such as cpu=1000,gres/gpu=5000";
+        /// The age factor is whole after so long (`PriorityMaxAge`).
+        max_age: Duration = Duration(7 * 86_400), "duration";
+        /// Age counts from submission, also while a job is held or depends on others
+        /// (`ACCRUE_ALWAYS`).
+        accrue_always: bool = false, "true or false";
+        /// Small jobs come first (`PriorityFavorSmall`).
+        favour_small: bool = false, "true or false";
+        /// Size is nodes or CPUs over the time limit (`SMALL_RELATIVE_TO_TIME`).
+        size_over_time: bool = false, "true or false";
+        /// How fair share is worked out: `tree` (fair tree) or `classic`.
+        fair_share_algorithm: FairShareMode = FairShareMode::Tree, "word";
+        /// Softens the classic fair share (`FairShareDampeningFactor`).
+        dampening: u32 = 1, "number";
+        /// Use counts half after so long (`PriorityDecayHalfLife`); `unlimited` does not decay.
+        half_life: Limit = Limit(Some(Duration(7 * 86_400))), "duration or unlimited";
+        /// When all use is cleared: `never`, `daily`, `weekly`, `monthly`, `quarterly`, `yearly`.
+        usage_reset: UsageReset = UsageReset::Never, "word";
+        /// How billed parts become one number: `sum`, `max` (`MAX_TRES`), `max_gres`
+        /// (`MAX_TRES_GRES`).
+        billing: BillingMode = BillingMode::Sum, "word";
     }
 }
 
@@ -236,6 +347,46 @@ section! {
         preempt_grace: Option<Duration> = None, "duration";
         /// Its jobs are not preempted before they have run so long (Slurm's `PreemptExemptTime`).
         preempt_exempt: Option<Duration> = None, "duration";
+        /// Jobs that run at once, with all beneath (`GrpJobs`).
+        grp_jobs: Option<u32> = None, "number";
+        /// Jobs that wait or run (`GrpSubmitJobs`).
+        grp_submit_jobs: Option<u32> = None, "number";
+        /// Resources in use at once (`GrpTRES`).
+        grp_tres: Option<Amounts> = None, "text such as cpu=8,mem=64G,gres/gpu=4";
+        /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
+        grp_tres_mins: Option<Amounts> = None, "text such as cpu=6000,gres/gpu=600";
+        /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
+        grp_tres_run_mins: Option<Amounts> = None, "text such as cpu=6000";
+        /// Wall clock time used (`GrpWall`).
+        grp_wall: Option<Duration> = None, "duration";
+        /// Jobs that each user runs at once (`MaxJobsPerUser`).
+        max_jobs_per_user: Option<u32> = None, "number";
+        /// Jobs that each account runs at once (`MaxJobsPerAccount`).
+        max_jobs_per_account: Option<u32> = None, "number";
+        /// Jobs that each user has waiting or running (`MaxSubmitJobsPerUser`).
+        max_submit_jobs_per_user: Option<u32> = None, "number";
+        /// Jobs that each account has waiting or running (`MaxSubmitJobsPerAccount`).
+        max_submit_jobs_per_account: Option<u32> = None, "number";
+        /// Resources of each user at once (`MaxTRESPerUser`).
+        max_tres_per_user: Option<Amounts> = None, "text such as gres/gpu=4";
+        /// Resources of each account at once (`MaxTRESPerAccount`).
+        max_tres_per_account: Option<Amounts> = None, "text such as gres/gpu=16";
+        /// Resources of each job (`MaxTRESPerJob`).
+        max_tres_per_job: Option<Amounts> = None, "text such as cpu=8,gres/gpu=4";
+        /// Resources of each job on each node (`MaxTRESPerNode`).
+        max_tres_per_node: Option<Amounts> = None, "text such as gres/gpu=2";
+        /// Resource minutes of each job (`MaxTRESMinsPerJob`).
+        max_tres_mins_per_job: Option<Amounts> = None, "text such as cpu=6000";
+        /// The longest time limit (`MaxWall`).
+        max_wall: Option<Duration> = None, "duration";
+        /// The least that each job asks for (`MinTRESPerJob`).
+        min_tres_per_job: Option<Amounts> = None, "text such as gres/gpu=1";
+        /// Jobs with a lower priority are promised no start (`MinPrioThreshold`).
+        min_prio_threshold: Option<u32> = None, "number";
+        /// Use counts so often (`UsageFactor`).
+        usage_factor: Option<Factor> = None, "number such as 1.5";
+        /// `DenyOnLimit`, `NoDecay`, `OverPartQOS`, `PartitionTimeLimit`, `UsageFactorSafe`.
+        flags: BTreeSet<QosFlag> = BTreeSet::new(), "list of flags";
     }
 }
 
@@ -299,9 +450,11 @@ impl Config {
         Local::SECTION,
         PracticeSection::SECTION,
         PolicySection::SECTION,
+        PrioritySection::SECTION,
         PreemptionSection::SECTION,
         PartitionSection::SECTION,
         AccountSection::SECTION,
+        AssociationSection::SECTION,
         QosSection::SECTION,
         LicenceSection::SECTION,
         GpuSection::SECTION,

@@ -178,7 +178,12 @@ fn rules_hold(state: &State, base: &State, partition: &str) -> bool {
         (Some(now), Some(then)) => Arc::ptr_eq(now, then) || now == then,
         _ => false,
     };
-    partition_holds && (state.licences.ptr_eq(&base.licences) || state.licences == base.licences)
+    // Limits stand with accounts and QOS; what runs only grows by plans.
+    let limits_hold = (state.accounts.ptr_eq(&base.accounts) || state.accounts == base.accounts)
+        && (state.qos.ptr_eq(&base.qos) || state.qos == base.qos);
+    partition_holds
+        && limits_hold
+        && (state.licences.ptr_eq(&base.licences) || state.licences == base.licences)
 }
 
 fn throttle_holds(state: &State, job: &Job) -> bool {

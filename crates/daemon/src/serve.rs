@@ -121,6 +121,7 @@ fn configure(handle: &Handle, setup: &Setup, engine: &LocalEngine) -> Result<(),
     let inventory = engine.inventory().map_err(|error| DaemonError::Engine(error.to_string()))?;
     let nodes: BTreeSet<String> = inventory.nodes.iter().map(|n| n.name.clone()).collect();
     let site = site::site(&setup.config, &nodes).map_err(DaemonError::Config)?;
+    let site = muster_control::command::Site { starting: true, ..site };
     let reply = handle.call(identity::daemon(), Command::Configure(Box::new(site)));
     reply.map(drop).map_err(|error| DaemonError::Site(error.to_string()))
 }

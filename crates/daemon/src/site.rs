@@ -32,7 +32,7 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
     }
     let mut site = Site {
         partitions,
-        accounts: config.account.iter().map(account).collect(),
+        accounts: accounts(config),
         qos: config
             .qos
             .iter()
@@ -41,6 +41,9 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
                 priority: q.priority,
                 preempts: q.preempts.clone(),
                 preempt: q.preempt_rules(),
+                limits: q.limits(),
+                flags: q.qos_flags(),
+                usage_factor: q.factor(),
                 ..Qos::default()
             })
             .collect(),
@@ -49,7 +52,11 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
             .iter()
             .map(|l| Licence { name: l.name.clone(), total: l.total })
             .collect(),
-        policy: Policy { preemption: (&config.preemption).into(), ..Policy::from(&config.policy) },
+        policy: Policy {
+            preemption: (&config.preemption).into(),
+            priority: (&config.priority).into(),
+            ..Policy::from(&config.policy)
+        },
         ..Site::default()
     };
     for section in &config.node {
@@ -109,8 +116,24 @@ fn partition(
         grace: section.grace.map(Into::into),
         preempt: section.preempt_rules(),
         share: section.share,
+        qos: section.qos.clone(),
+        billing: section.billing.as_ref().map(|billing| billing.0.clone()).unwrap_or_default(),
         ..Partition::default()
     }
+}
+
+/// The accounts with their users' shares and limits.
+fn accounts(config: &Config) -> Vec<Account> {
+    let mut accounts: Vec<Account> = config.account.iter().map(account).collect();
+    for section in &config.association {
+        let at = accounts.iter().position(|a| a.name == section.account).unwrap_or_else(|| {
+            // The default account is there without being described.
+            accounts.push(Account { name: section.account.clone(), ..Account::default() });
+            accounts.len() - 1
+        });
+        accounts[at].members.insert(section.user.clone(), section.member());
+    }
+    accounts
 }
 
 fn account(section: &muster_config::AccountSection) -> Account {
@@ -120,6 +143,8 @@ fn account(section: &muster_config::AccountSection) -> Account {
         users: section.users.clone(),
         default_for: section.default_for.clone(),
         quota: section.quota(),
+        shares: section.shares.0,
+        limits: section.limits(),
         ..Account::default()
     }
 }

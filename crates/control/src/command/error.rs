@@ -1,7 +1,7 @@
 //! Why a command was refused.
 
 use crate::reservations::ReservationError;
-use muster_model::{JobId, JobState, PartitionState};
+use muster_model::{JobId, JobState, PartitionState, Reason};
 
 /// A refusal: what was wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,6 +107,22 @@ pub enum CommandError {
         limit: String,
         /// By whom.
         partition: String,
+    },
+    /// A limit of its association or QOS is broken by the submission.
+    #[error("{reason}")]
+    LimitBroken {
+        /// Which limit, with its numbers.
+        reason: Box<Reason>,
+    },
+    /// The configuration leaves out what unfinished jobs name.
+    #[error("{kind} {name} is not configured any more, but {jobs} unfinished jobs name it")]
+    StillUsed {
+        /// What it is, as a word.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// How many.
+        jobs: usize,
     },
     /// No nodes of the partition could ever run it.
     #[error("requested node configuration is not available in partition {partition}: {lacking}")]
@@ -226,6 +242,8 @@ impl CommandError {
             Self::AccountRefused { .. } => "E_ACCOUNT_DENIED",
             Self::PartitionRefused { .. } => "E_PARTITION_DENIED",
             Self::AboveLimit { .. } => "E_ABOVE_LIMIT",
+            Self::LimitBroken { .. } => "E_LIMIT",
+            Self::StillUsed { .. } => "E_STILL_USED",
             Self::NeverFits { .. } => "E_NEVER_FITS",
             Self::UnknownDependency { .. } => "E_DEPENDENCY_UNKNOWN",
             Self::DependencyCircle { .. } => "E_DEPENDENCY_CYCLE",
@@ -261,6 +279,8 @@ impl CommandError {
             | Self::HetComponent { .. }
             | Self::PartitionClosed { .. }
             | Self::TooManyJobs { .. }
+            | Self::LimitBroken { .. }
+            | Self::StillUsed { .. }
             | Self::GivenUp => ErrorClass::Conflict,
             Self::Busy { .. } | Self::Store { .. } | Self::Stopping => ErrorClass::Unavailable,
             Self::Fault { .. } => ErrorClass::Internal,
@@ -293,6 +313,18 @@ impl CommandError {
             Self::TooManyJobs { .. } => {
                 Some("wait until some have ended, or raise policy.max_job_count".into())
             }
+            Self::LimitBroken { reason } => Some(match reason.as_ref() {
+                Reason::AssociationLimit(hit) | Reason::QosLimit(hit)
+                    if hit.limit.is_of_one_job() =>
+                {
+                    format!(
+                        "ask for at most that, or for another QOS or account ({})",
+                        reason.slurm_word()
+                    )
+                }
+                _ => format!("wait until some have ended ({})", reason.slurm_word()),
+            }),
+            Self::StillUsed { .. } => Some("wait until they have ended, or cancel them".into()),
             Self::Busy { .. } => Some("try again in a moment".into()),
             Self::Fault { .. } => Some("please report this".into()),
             _ => None,

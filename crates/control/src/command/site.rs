@@ -18,6 +18,8 @@ pub struct Site {
     pub licences: Vec<Licence>,
     /// The policy.
     pub policy: Policy,
+    /// The daemon starts: what unfinished jobs still name stays, in place of a refusal.
+    pub starting: bool,
 }
 
 /// What a configuration adds to what an engine says of a node.

@@ -75,6 +75,7 @@ fn check_with(
         check_spec(state, shapes, at, principal, spec)?;
     }
     check_room(state, ids_taken(&specs))?;
+    check_limits(state, at, &specs)?;
     Ok(specs)
 }
 
@@ -119,6 +120,21 @@ fn check_room(state: &State, wanted: u32) -> Result<(), CommandError> {
     }
     if state.last_job.0.checked_add(wanted).is_none() {
         return Err(CommandError::Fault { why: "job ids are used up".to_owned() });
+    }
+    Ok(())
+}
+
+/// Limits on how many jobs wait or run, and what a QOS denies outright.
+fn check_limits(state: &State, at: Timestamp, specs: &[JobSpec]) -> Result<(), CommandError> {
+    let association = |spec: &JobSpec| (spec.account.clone(), spec.owner.uid, spec.qos.clone());
+    for spec in specs {
+        let alike = specs.iter().filter(|other| association(other) == association(spec)).count();
+        let count = if specs.len() == 1 { ids_taken(specs) } else { alike as u32 };
+        if let Some(reason) =
+            muster_planner::limits::at_submission(state, at, spec, count).into_iter().next()
+        {
+            return Err(CommandError::LimitBroken { reason: Box::new(reason) });
+        }
     }
     Ok(())
 }

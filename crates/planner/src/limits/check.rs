@@ -24,7 +24,7 @@ impl Limits<'_> {
         if self.is_idle() {
             return Vec::new();
         }
-        let sources = self.sources(job, asked.partition);
+        let sources = self.sources(&job.spec, asked.partition);
         let mut check = Check { limits: self, sources, asked, broken: Vec::new() };
         check.all();
         check.broken

@@ -24,8 +24,8 @@ mod submit;
 pub use submit::{DENY, at_submission};
 
 use muster_model::{
-    AssociationLimits, Holder, Job, MemoryRequest, NodeShare, Partition, Placement, Qos, QosLimits,
-    Reason, Seconds, State, TimeLimit, Timestamp, Tres, TresKind, priority,
+    AssociationLimits, Holder, Job, JobSpec, MemoryRequest, NodeShare, Partition, Placement, Qos,
+    QosLimits, Reason, Seconds, State, TimeLimit, Timestamp, Tres, TresKind, priority,
 };
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -88,8 +88,8 @@ pub(crate) fn any(state: &State) -> bool {
 }
 
 /// The least that a job asks for in a partition, with what it is billed at the least.
-pub(crate) fn least(state: &State, job: &Job, partition: &Partition) -> Tres {
-    let request = &job.spec.request;
+pub(crate) fn least(state: &State, spec: &JobSpec, partition: &Partition) -> Tres {
+    let request = &spec.request;
     let mut tres = priority::least(request);
     if request.memory == MemoryRequest::Default {
         let memory = match (partition.default_memory_per_cpu, partition.default_memory_per_node) {
@@ -145,11 +145,11 @@ impl<'a> Limits<'a> {
         }
     }
 
-    fn sources<'s>(&self, job: &'s Job, partition: &str) -> Sources<'s>
+    fn sources<'s>(&self, spec: &'s JobSpec, partition: &str) -> Sources<'s>
     where
         'a: 's,
     {
-        sources(self.state, job, partition)
+        sources(self.state, spec, partition)
     }
 
     /// Jobs below this priority are promised nothing (`MinPrioThreshold`).
@@ -157,7 +157,7 @@ impl<'a> Limits<'a> {
         if !self.active {
             return None;
         }
-        self.sources(job, partition).of_qos(|l| l.min_prio_threshold).map(|(_, least)| least)
+        self.sources(&job.spec, partition).of_qos(|l| l.min_prio_threshold).map(|(_, least)| least)
     }
 
     /// Why a job cannot start in a partition, by the least that it asks for.
@@ -170,7 +170,7 @@ impl<'a> Limits<'a> {
         if !self.active {
             return Vec::new();
         }
-        let tres = least(self.state, job, partition);
+        let tres = least(self.state, &job.spec, partition);
         let nodes = each_node(&tres);
         self.all(job, &Asked { partition: &partition.name, tres, nodes, limit })
     }
@@ -218,8 +218,7 @@ impl<'a> Limits<'a> {
     }
 }
 
-fn sources<'a>(state: &'a State, job: &'a Job, partition: &str) -> Sources<'a> {
-    let spec = &job.spec;
+fn sources<'a>(state: &'a State, spec: &'a JobSpec, partition: &str) -> Sources<'a> {
     let own = state.qos.get(&spec.qos).map(AsRef::as_ref);
     let of_partition = state.partitions.get(partition).and_then(|p| p.qos.as_ref());
     let of_partition = of_partition.and_then(|name| state.qos.get(name)).map(AsRef::as_ref);

@@ -2,7 +2,7 @@
 
 use super::check::Check;
 use super::{Asked, Limits, Sources, Whose, least};
-use muster_model::{Holder, Job, LimitHit, LimitName, Reason, State, Timestamp};
+use muster_model::{Holder, JobSpec, LimitHit, LimitName, Reason, State, Timestamp};
 
 /// The flag that makes a QOS refuse at submission what one job alone breaks.
 pub const DENY: &str = "DenyOnLimit";
@@ -10,14 +10,14 @@ pub const DENY: &str = "DenyOnLimit";
 /// Every limit for which a submission of `count` jobs like this one is refused: limits on jobs that
 /// wait or run, counted with every task of an array (case S-45), and under `DenyOnLimit` every
 /// limit that one such job breaks by itself.
-pub fn at_submission(state: &State, now: Timestamp, job: &Job, count: u32) -> Vec<Reason> {
+pub fn at_submission(state: &State, now: Timestamp, spec: &JobSpec, count: u32) -> Vec<Reason> {
     let limits = Limits::new(state, now);
-    let partition = job.spec.partitions.first().and_then(|name| state.partitions.get(name));
+    let partition = spec.partitions.first().and_then(|name| state.partitions.get(name));
     let (Some(partition), false) = (partition, limits.is_idle()) else { return Vec::new() };
-    let mut broken = submitted(&limits, &limits.sources(job, &partition.name), count);
+    let mut broken = submitted(&limits, &limits.sources(spec, &partition.name), count);
     let denies = |name: &String| state.qos.get(name).is_some_and(|qos| qos.flags.deny_on_limit);
-    if denies(&job.spec.qos) || partition.qos.as_ref().is_some_and(denies) {
-        broken.extend(alone(state, now, job, &partition.name));
+    if denies(&spec.qos) || partition.qos.as_ref().is_some_and(denies) {
+        broken.extend(alone(state, now, spec, &partition.name));
     }
     broken
 }
@@ -66,17 +66,17 @@ fn submitted(limits: &Limits<'_>, sources: &Sources<'_>, count: u32) -> Vec<Reas
 }
 
 /// The limits that the job breaks though nothing else is there.
-fn alone(state: &State, now: Timestamp, job: &Job, partition: &str) -> Vec<Reason> {
+fn alone(state: &State, now: Timestamp, spec: &JobSpec, partition: &str) -> Vec<Reason> {
     let mut empty = state.clone();
     empty.usage.clear();
     empty.index.active.clear();
     let limits = Limits::new(&empty, now);
     let Some(of) = empty.partitions.get(partition) else { return Vec::new() };
-    let tres = least(&empty, job, of);
-    let limit = job.spec.time_limit.unwrap_or_else(|| of.default_time());
+    let tres = least(&empty, spec, of);
+    let limit = spec.time_limit.unwrap_or_else(|| of.default_time());
     let nodes = super::each_node(&tres);
     let asked = Asked { partition, tres, nodes, limit };
-    let sources = limits.sources(job, partition);
+    let sources = limits.sources(spec, partition);
     let mut check = Check { limits: &limits, sources, asked: &asked, broken: Vec::new() };
     check.all();
     check.broken
