@@ -75,13 +75,7 @@ pub(crate) fn all(
             reasons.insert(job.id, Reason::NotPlannedYet);
             continue;
         }
-        let verdict = verdicts.entry(*at).or_insert_with(|| match reasoner.verdict(job) {
-            Verdict::Waits(head) => {
-                let held = group(state, job).and_then(|group| reasoner.limit_on(&group));
-                held.cloned().map_or(Verdict::Waits(head), Verdict::Blocked)
-            }
-            blocked @ Verdict::Blocked(_) => blocked,
-        });
+        let verdict = verdicts.entry(*at).or_insert_with(|| reasoner.verdict(job));
         let verdict = verdict.clone();
         let reason = match verdict {
             Verdict::Blocked(reason) => reason,
@@ -196,7 +190,8 @@ impl<'a> Reasoner<'a> {
     }
 
     fn verdict(&self, job: &Arc<Job>) -> Verdict {
-        match self.blocked(job).or_else(|| self.reserved(job)) {
+        let limit = || group(self.state, job).and_then(|group| self.limit_on(&group)).cloned();
+        match self.blocked(job).or_else(limit).or_else(|| self.reserved(job)) {
             Some(reason) => Verdict::Blocked(reason),
             None => Verdict::Waits(self.head_of(job)),
         }
@@ -349,10 +344,10 @@ impl<'a> Reasoner<'a> {
             return Reason::Switches { count, wait: until.since(self.now) };
         }
         let span = Span::of(self.now, self.now, ask.limit);
-        if let Some(reason) = self.distance(world, ask, span) {
-            return reason;
-        }
-        if let Some(reason) = self.rules(world, ask, span) {
+        // Where it fits as things stand, what this round starts is in its way, and no rule is.
+        let fits = self.picks(world, ask, span).is_some();
+        let of_place = || self.distance(world, ask, span).or_else(|| self.rules(world, ask, span));
+        if let Some(reason) = (!fits).then(of_place).flatten() {
             return reason;
         }
         for (name, wanted) in &ask.licences {

@@ -1,11 +1,8 @@
 //! What a change would do to everybody's start, tried on a copy of the state.
 
-use muster_model::{
-    ApplyError, BackfillMode, Decision, Event, EventKind, JobId, Policy, State, Timestamp,
-};
-use muster_planner::{Budget, Planner};
+use muster_model::{ApplyError, Event, EventKind, JobId, State, Timestamp};
+use muster_planner::Planner;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// When each waiting job would start if every running job took its whole limit and every waiting
 /// job were planned in its turn (conservative backfill). Jobs that cannot be foreseen are not in it:
@@ -39,21 +36,13 @@ pub struct WhatIf {
     pub unmoved: u32,
 }
 
-/// The expected start of every waiting job.
-///
-/// Costs one round of conservative backfill over the whole queue.
+/// The expected start of every waiting job: [`Planner::outlook`] of a planner of its own.
 pub fn outlook(state: &State, now: Timestamp) -> Outlook {
-    let mut state = state.clone();
-    let mut policy = Policy { backfill: BackfillMode::Conservative, ..(*state.policy).clone() };
-    policy.backfill_depth.total = u32::MAX;
-    state.policy = Arc::new(policy);
-    let plan = Planner::new(&state).plan(&state, now, Budget::UNLIMITED);
-    let starts = plan.decisions.iter().filter_map(|decision| match decision {
-        Decision::Start(starts) => Some(starts.iter().map(|start| (start.job, now))),
-        _ => None,
-    });
-    let promises = plan.promises.iter().map(|promise| (promise.job, promise.start));
-    starts.flatten().chain(promises.filter(|(_, start)| *start != Timestamp::NEVER)).collect()
+    let starts = Planner::new(state).outlook(state, now).starts.into_iter();
+    starts
+        .filter(|(_, promise)| promise.start != Timestamp::NEVER)
+        .map(|(job, promise)| (job, promise.start))
+        .collect()
 }
 
 /// Applies changes to a copy of the state and compares everybody's expected start.
