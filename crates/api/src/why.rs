@@ -51,6 +51,9 @@ pub struct WhyView {
     /// The smallest changes that would let it start now; each was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suggestions: Vec<Suggestion>,
+    /// What earlier runs of the same script propose to ask for, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
     /// A sentence about its end or its present state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,

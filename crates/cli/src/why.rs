@@ -95,6 +95,9 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     if view.state == "pending" {
         let _ = writeln!(text, "  start: {}", start(view));
     }
+    for advice in &view.advice {
+        let _ = writeln!(text, "  measured: {advice}");
+    }
     if nothing_would_do(view) {
         text.push_str(
             "  no single change that was tried would start it now: a shorter limit, fewer GPUs, CPUs \

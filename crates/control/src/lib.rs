@@ -16,6 +16,7 @@ mod inventory;
 mod looping;
 mod message;
 mod metrics;
+pub mod need;
 mod observe;
 pub mod orders;
 mod payload;

@@ -67,6 +67,9 @@ pub struct Usage {
     pub cpu_user_ms: u64,
     /// CPU time in the kernel, milliseconds.
     pub cpu_system_ms: u64,
+    /// The most memory of one GPU it held at once, in MiB; 0 where nobody measured it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gpu_memory_peak_mib: u64,
 }
 
 /// Which step of a job.

@@ -102,7 +102,12 @@ fn report(cause: EndCause) -> ExitReport {
         cause,
         started: Some(Timestamp::from_secs(900)),
         ended: Timestamp::from_secs(1000),
-        usage: Usage { memory_peak_kib: 5, cpu_user_ms: 6, cpu_system_ms: 7 },
+        usage: Usage {
+            memory_peak_kib: 5,
+            cpu_user_ms: 6,
+            cpu_system_ms: 7,
+            gpu_memory_peak_mib: 0,
+        },
         message: "done".to_owned(),
         steps: Vec::new(),
     }

@@ -15,8 +15,9 @@ use muster_api::{
     WhatIfResponse, WhyPage, WhyView,
 };
 use muster_control::command::{Command, CommandError, Principal, Reply};
+use muster_control::need;
 use muster_control::{Handle, Ticket};
-use muster_model::{Job, JobId, JobState, Payload};
+use muster_model::{Job, JobId, JobState, Payload, Timestamp};
 use muster_slurm_syntax::pattern;
 use std::sync::Arc;
 use std::time::Duration;
@@ -226,8 +227,32 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
         view.latest_ms = outlook.start.and_then(|window| window.latest);
         view.expected_nodes = promised_nodes(app, id);
         view.suggestions = outlook.suggestions.iter().map(|s| suggestion(known, s)).collect();
+        view.advice = measured(app, job);
     }
     Some(view)
+}
+
+/// Earlier runs that are looked at for what a job needs ended in so many days.
+const MEASURED_DAYS: u64 = 30;
+
+/// What earlier runs of the same script propose; nothing where the history cannot be read.
+fn measured(app: &App, job: &Job) -> Vec<String> {
+    let back = i64::try_from(MEASURED_DAYS * 24 * 3600 * 1000).unwrap_or(i64::MAX);
+    let wanted = muster_store::HistoryQuery {
+        users: vec![job.spec.owner.user.clone()],
+        names: vec![job.spec.name.clone()],
+        ended_from: Some(Timestamp::from_millis(App::now().millis().saturating_sub(back))),
+        ..muster_store::HistoryQuery::default()
+    };
+    let Ok(page) = app.handle.reader().history(&wanted) else { return Vec::new() };
+    let runs: Vec<&Job> = page
+        .rows
+        .iter()
+        .map(|row| row.job.as_ref())
+        .filter(|run| need::is_same_script(run, &job.spec))
+        .collect();
+    let found = need::advice(&runs, &job.spec);
+    found.into_iter().map(|a| format!("{}: {}", a.option, a.text)).collect()
 }
 
 /// The nodes that the newest round promised to a job.

@@ -37,6 +37,7 @@ impl Totals {
             memory_peak_kib: counted_kib.unwrap_or(self.memory_peak_kib),
             cpu_user_ms: self.user_us / 1_000,
             cpu_system_ms: self.system_us / 1_000,
+            ..Usage::default()
         }
     }
 }
