@@ -46,6 +46,7 @@ pub mod reservation;
 pub mod sharing;
 pub mod spec;
 pub mod state;
+pub mod tally;
 pub mod time;
 pub mod topology;
 pub mod tres;
@@ -104,6 +105,7 @@ pub use spec::{
     Volume,
 };
 pub use state::{NodeMap, State};
+pub use tally::{NodeCause, NodeTally};
 pub use time::{Seconds, TimeLimit, Timestamp};
 pub use topology::{
     LinkSpeed, Segments, Span, Topology, TopologyDomain, TopologyLevel, TopologyRequest,

@@ -7,7 +7,7 @@ use crate::queue::group;
 use crate::reasons::Reasoner;
 use crate::suggest::{Suggestion, suggestions};
 use crate::timeline;
-use muster_model::{Job, JobId, NodeId, Reason, State, Timestamp, Work};
+use muster_model::{Job, JobId, NodeId, NodeTally, Reason, State, Timestamp, Work};
 use std::sync::Arc;
 
 /// The latest start is worked out behind at most so many waiting jobs.
@@ -26,6 +26,8 @@ pub struct Explanation {
     pub ahead: Option<u32>,
     /// The smallest changes that would start it now, each tried by planning with it.
     pub suggestions: Vec<Suggestion>,
+    /// Every node of its partitions, counted under the cause that keeps the job from it now.
+    pub tally: Vec<NodeTally>,
 }
 
 /// Bounds on a start, if running jobs take their whole limits.
@@ -49,6 +51,10 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     let ahead = jobs_ahead(cache, keys, keys.of(leader(state, job)));
     let reasons = all_reasons(&reasoner, state, job, ahead.len());
     let starts_now = reasoner.starts_now(id);
+    let tally = match starts_now {
+        true => Vec::new(),
+        false => crate::tally::tally(&cache.world, state, job, outcome, now),
+    };
     let is_free = job.eligible.is_some_and(|at| at <= now);
     let promise = outcome.plan.promises.iter().find(|p| p.job == id);
     let start = if starts_now {
@@ -66,6 +72,7 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
         nodes: promise.map(|p| p.nodes.clone()).unwrap_or_default(),
         ahead: is_free.then_some(ahead.len() as u32),
         suggestions,
+        tally,
     }
 }
 

@@ -40,6 +40,7 @@ mod shortage;
 mod start;
 mod suggest;
 mod switches;
+mod tally;
 mod timeline;
 pub mod topology;
 mod world;

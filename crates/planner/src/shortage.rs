@@ -14,14 +14,14 @@ use std::collections::BTreeSet;
 pub(crate) const NAMED_MAX: usize = 8;
 
 /// What the least part of a job needs on one node: with all tasks where it is to be on one.
-struct Least {
-    cpus: u32,
-    memory: u64,
-    gpus: u32,
-    need: Need,
+pub(crate) struct Least {
+    pub(crate) cpus: u32,
+    pub(crate) memory: u64,
+    pub(crate) gpus: u32,
+    pub(crate) need: Need,
 }
 
-fn least_on(ask: &Ask, view: &NodeView, whole: bool) -> Least {
+pub(crate) fn least_on(ask: &Ask, view: &NodeView, whole: bool) -> Least {
     let (tasks, share) = match (whole, ask.tasks) {
         (true, Tasks::Total(total)) => (total, ask.job_gpus.iter().map(|g| g.1).collect()),
         (true, _) => (1, ask.job_gpus.iter().map(|g| g.1).collect()),
@@ -33,7 +33,7 @@ fn least_on(ask: &Ask, view: &NodeView, whole: bool) -> Least {
 }
 
 /// Devices of a mask that the job could use: of its models, with enough memory.
-fn usable_gpus(ask: &Ask, view: &NodeView, mask: u128) -> u32 {
+pub(crate) fn usable_gpus(ask: &Ask, view: &NodeView, mask: u128) -> u32 {
     let models = ask.models();
     // A profile alone is of any model.
     let named = |model: &str| {
@@ -45,7 +45,7 @@ fn usable_gpus(ask: &Ask, view: &NodeView, mask: u128) -> u32 {
 }
 
 /// True where the job can go to the nodes that it names and to no others.
-fn only_named(ask: &Ask) -> bool {
+pub(crate) fn only_named(ask: &Ask) -> bool {
     let named = ask.request.node_list.len();
     let most = ask.node_bounds().map_or(1, |b| b.1) as usize;
     let on_one = ask.request.nodes.is_none() && !ask.can_be_spread();
@@ -71,7 +71,7 @@ type Amounts = [u64; 3];
 const WORDS: [&str; 3] = ["gpus", "cpus", "memory"];
 
 /// What its GPUs are called: places where instances can lie are not amounts of memory.
-fn gpu_word(ask: &Ask) -> &'static str {
+pub(crate) fn gpu_word(ask: &Ask) -> &'static str {
     let profile = |model: &&str| muster_model::mig::split_type(model).1.is_some();
     match ask.wish {
         DeviceWish::Part { .. } => "gpu parts",

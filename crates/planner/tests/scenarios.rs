@@ -5,7 +5,7 @@
 
 #![allow(clippy::disallowed_methods)] // the files are the test's data
 
-use muster_model::{JobId, Plan, Reason, State, Timestamp};
+use muster_model::{JobId, NodeTally, Plan, Reason, State, Timestamp};
 use muster_planner::{Budget, Planner};
 use muster_test_kit::{Scheduler, run_scenario};
 use std::path::Path;
@@ -36,6 +36,10 @@ impl Scheduler for Kept {
             .iter()
             .map(|s| format!("{}: {s}", s.change.option()))
             .collect()
+    }
+
+    fn tally(&mut self, state: &State, now: Timestamp, job: JobId) -> Vec<NodeTally> {
+        self.0.explain(state, job, now).tally
     }
 
     fn violations(&mut self, state: &State, plan: &Plan) -> Vec<String> {

@@ -11,7 +11,8 @@ use muster_model::node::ForeignUse;
 use muster_model::placement::DeviceGrant;
 use muster_model::{
     Availability, Decision, Drain, EndCause, EventKind, ExitStatus, FairShare, Hold, JobId,
-    JobUpdate, Plan, Preempt, Priorities, Reason, Seconds, ShareRow, State, TimeLimit, Timestamp,
+    JobUpdate, NodeTally, Plan, Preempt, Priorities, Reason, Seconds, ShareRow, State, TimeLimit,
+    Timestamp,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub trait Scheduler {
     fn queue(&mut self, state: &State, now: Timestamp) -> Vec<(JobId, Reason)>;
     /// What would help a job, a sentence each.
     fn suggestions(&mut self, state: &State, now: Timestamp, job: JobId) -> Vec<String>;
+    /// What keeps a job from each node, counted.
+    fn tally(&mut self, state: &State, now: Timestamp, job: JobId) -> Vec<NodeTally>;
     /// Rules that a plan breaks, a sentence each.
     fn violations(&mut self, state: &State, plan: &Plan) -> Vec<String>;
 }
@@ -83,6 +86,15 @@ fn run_command(lab: &mut Lab, scheduler: &mut dyn Scheduler, command: &str) -> V
         }
         "why" => return why(lab, scheduler, job(lab)),
         "help" => return scheduler.suggestions(&lab.state, lab.now, job(lab)),
+        "tally" => {
+            let rows = scheduler.tally(&lab.state, lab.now, job(lab));
+            let row = |row: &NodeTally| {
+                let nodes = node_names(&lab.state, row.nodes.iter().copied());
+                let more = if row.count as usize > row.nodes.len() { ", ..." } else { "" };
+                format!("{}: {} ({nodes}{more})", row.count, row.cause.told(&time))
+            };
+            return rows.iter().map(row).collect();
+        }
         "exit" => {
             let code = args.get(1).map_or(0, |c| crate::text::number(c));
             lab.exit(job(lab), code);

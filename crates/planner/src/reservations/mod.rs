@@ -12,7 +12,7 @@ mod licences;
 mod reason;
 mod slot;
 
-pub(crate) use reason::{blocked, reserved};
+pub(crate) use reason::{blocked, on_node, reserved};
 pub use slot::Slot;
 
 use crate::ask::Ask;

@@ -2,10 +2,10 @@
 
 use super::ways;
 use crate::ask::Ask;
-use crate::free::Span;
+use crate::free::{NodeView, Span};
 use crate::gang::{Cursor, Picks, place_with_cursor};
 use crate::world::World;
-use muster_model::{Job, Reason, State, Timestamp, Window, Work};
+use muster_model::{Job, NodeCause, Reason, State, Timestamp, Window, Work};
 
 /// What the reservations that a job names lack: they are not there, not for it, not now or not long
 /// enough. `None` where it names none, or one of them takes it now as far as time goes.
@@ -87,4 +87,42 @@ fn in_the_way(
         .filter_map(|other| Some((other.met(span)?, other)))
         .min_by_key(|(window, other)| (window.start, &other.name))
         .map(|(window, other)| (other.name.clone(), window, other.maintenance))
+}
+
+/// The reservation that keeps a job from one node over the span: its own, which has not enough of
+/// it, or another's. `None` where what is left of the node, empty, would do.
+pub(crate) fn on_node(
+    world: &World,
+    ask: &Ask,
+    node: usize,
+    span: Span,
+    would_do: impl Fn(&NodeView) -> bool,
+) -> Option<NodeCause> {
+    let bookings = world.bookings();
+    if bookings.is_empty() || ask.heedless {
+        return None;
+    }
+    let outside = |name: &str| NodeCause::OutsideReservation { name: name.to_owned() };
+    let own = bookings.own(ask).map(|(_, own)| own).filter(|own| !own.flex);
+    if let Some(own) = own
+        && (!own.holds(span) || (own.bound && !own.nodes.contains_key(&node)))
+    {
+        return Some(outside(&own.name));
+    }
+    if world.view_for(node, ask, span).is_some_and(|left| would_do(&left)) {
+        return None;
+    }
+    let against = bookings.against(ask);
+    let here = bookings.on_node.get(&node).into_iter().flatten().copied();
+    let met = here.filter_map(against).filter_map(|other| Some((other.met(span)?, other)));
+    let Some((window, other)) = met.min_by_key(|(window, other)| (window.start, &other.name))
+    else {
+        return own.map(|own| outside(&own.name));
+    };
+    Some(NodeCause::Reserved {
+        name: other.name.clone(),
+        start: window.start,
+        end: window.end,
+        maintenance: other.maintenance,
+    })
 }
