@@ -2,9 +2,10 @@
 //! and a long queue. The same numbers give the same cluster on every machine.
 
 use muster_model::{
-    BackfillMode, CpuSet, Device, DeviceGrant, DeviceMilli, EngineName, Event, EventKind, GpuCount,
-    GpuScope, JobId, JobSpec, MemoryRequest, Mib, Node, NodeCount, NodeId, NodeShare, NumaDomain,
-    Owner, Partition, Placement, Policy, Request, Seconds, State, TimeLimit, Timestamp,
+    BackfillMode, CpuSet, Device, DeviceGrant, DeviceMilli, EngineName, Event, EventKind,
+    Exclusive, GpuCount, GpuScope, JobId, JobSpec, MemoryRequest, Mib, Node, NodeCount, NodeId,
+    NodeShare, NumaDomain, Owner, Partition, Placement, Policy, Request, Seconds, State, TimeLimit,
+    Timestamp,
 };
 use std::sync::Arc;
 
@@ -215,4 +216,32 @@ fn queue(state: &mut State, numbers: &mut Numbers, size: Size) {
         let at = Timestamp::from_millis(NOW.millis() - i64::from(size.waiting - n));
         submit(state, at, spec(request.clone(), *limit, user));
     }
+}
+
+/// Nodes that are all busy, and jobs of whole nodes that wait.
+pub(crate) fn whole_nodes(nodes: u32, waiting: u32) -> State {
+    let size = Size { nodes, waiting: 0, shapes: 0 };
+    let mut state = cluster(size);
+    let mut numbers = Numbers::new(3);
+    for n in 0..waiting {
+        // Widths as in the logs of parallel machines: powers of two, the small ones often.
+        let width = 1 << numbers.below(6).min(numbers.below(9));
+        let minutes = numbers.one_of(&[5u64, 15, 30, 60, 120, 240, 480, 720, 1440]);
+        let limit = Seconds(60 * (minutes + numbers.below(30)));
+        let mut request = shape(0, width, 1, 1024);
+        request.exclusive = Exclusive::Node;
+        let at = Timestamp::from_millis(NOW.millis() - i64::from(waiting - n));
+        let mut spec = spec(request, limit, n % 100);
+        spec.priority = Some(1_000_000 - n);
+        submit(&mut state, at, spec);
+    }
+    apply(&mut state, NOW, EventKind::Round);
+    state
+}
+
+/// How many distinct pairs of width and limit wait.
+pub(crate) fn distinct_pairs(state: &State) -> usize {
+    let jobs = state.index.pending.iter().filter_map(|id| state.jobs.get(id));
+    let pair = |job: &Arc<muster_model::Job>| (job.spec.request.nodes_min(), job.time_limit);
+    jobs.map(pair).collect::<std::collections::BTreeSet<_>>().len()
 }

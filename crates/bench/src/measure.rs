@@ -17,6 +17,7 @@ const REASONS_MS: f64 = 10.0;
 const EXPLAIN_MS: f64 = 1000.0;
 const OUTLOOK_MS: f64 = 5000.0;
 const MEMORY_MIB: f64 = 1024.0;
+const SLURM_MS: f64 = 1000.0;
 
 pub(crate) fn all(quick: bool, only: Option<&str>, report: &mut Report) {
     let wanted = |name: &str| only.is_none_or(|only| name.contains(only));
@@ -29,6 +30,12 @@ pub(crate) fn all(quick: bool, only: Option<&str>, report: &mut Report) {
         if wanted(name) {
             case(name, size, report);
         }
+    }
+    if wanted("slurm") {
+        like_slurm(report);
+    }
+    if wanted("growth") {
+        growth(quick, report);
     }
     report.add(
         "all",
@@ -78,6 +85,53 @@ fn case(name: &str, size: Size, report: &mut Report) {
     report.check(name, "nothing is left to start", quiet.decisions.is_empty());
     incremental(name, &mut state, &mut planner, report);
     looks(name, &state, &mut planner, report);
+}
+
+/// The queue of the published comparison with Slurm: 10,235 waiting jobs of whole nodes on 1,000
+/// nodes, with at least 1,000 distinct pairs of nodes and limit; a start for each.
+fn like_slurm(report: &mut Report) {
+    let name = "10,235 whole-node jobs";
+    let state = cluster::whole_nodes(1000, 10_235);
+    let mut planner = Planner::new(&state);
+    let (outlook, took) = timed(|| planner.outlook(&state, NOW));
+    let note = format!("{} starts, {:.3} ms a job", outlook.starts.len(), took / 10_235.0);
+    report.add(name, "a start for every job", (took, "ms"), Some(SLURM_MS), note);
+    report.check(name, "every job has a start", outlook.starts.len() == 10_235);
+    let pairs = cluster::distinct_pairs(&state);
+    report.check(name, "distinct pairs at least 1000", pairs >= 1000);
+    let starts: Vec<Promise> = outlook.starts.into_values().collect();
+    let broken = muster_plan_check::check_outlook(&state, NOW, &starts);
+    report.check(name, "the outlook breaks no rule", broken.is_empty());
+}
+
+/// Twice the nodes and twice the jobs, again and again: what a round then costs.
+fn growth(quick: bool, report: &mut Report) {
+    let scales: &[u32] = if quick { &[1, 2, 4] } else { &[1, 2, 4, 8] };
+    let mut before: Option<[f64; 3]> = None;
+    for scale in scales {
+        let size = Size { nodes: 1000 * scale, waiting: 10_000 * scale, shapes: 10_000 * scale };
+        let mut state = cluster::cluster(size);
+        let name = format!("growth: {} nodes", size.nodes);
+        let (mut planner, cold) = timed(|| {
+            let mut planner = Planner::new(&state);
+            let plan = planner.plan(&state, NOW, Budget::UNLIMITED);
+            (planner, plan)
+        });
+        carry_out(&mut state, &planner.1);
+        planner.0.observe(&state);
+        let (_, next) = timed(|| planner.0.plan(&state, NOW, Budget::UNLIMITED));
+        let (_, outlook) = timed(|| planner.0.outlook(&state, NOW));
+        let now = [cold, next, outlook];
+        for (at, what) in ["cold round", "round without change", "outlook"].into_iter().enumerate()
+        {
+            let note = before.map_or_else(
+                || format!("{} jobs, all distinct", size.waiting),
+                |before| format!("{:.2} times that of half the size", now[at] / before[at]),
+            );
+            report.add(&name, what, (now[at], "ms"), None, note);
+        }
+        before = Some(now);
+    }
 }
 
 /// One job ends, one is submitted, one node fails: each taken up by the planner that was kept.

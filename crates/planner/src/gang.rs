@@ -31,6 +31,14 @@ pub(crate) struct Cursor {
     part: usize,
 }
 
+impl Cursor {
+    /// So many at the start do not do for anybody.
+    pub(crate) fn skip(&mut self, nodes: usize) {
+        self.alone = self.alone.max(nodes);
+        self.part = self.part.max(nodes);
+    }
+}
+
 /// Finds nodes for the whole request over the span, trying nodes in the order given.
 ///
 /// Numbers of nodes are tried as the request says: as many as possible for a range, as few as

@@ -108,6 +108,21 @@ impl Holes {
         }
     }
 
+    /// Moves the end of a hole.
+    pub(crate) fn change(&mut self, hole: Hole, to: Tick) {
+        let at = if self.blocks.is_empty() { return } else { self.block_of(&hole) };
+        let block = &mut self.blocks[at];
+        let Ok(place) = block.holes.binary_search(&hole) else { return };
+        let changed = Hole { to, ..hole };
+        block.holes[place] = changed;
+        if block.longest == length(&hole) || block.latest == hole.to {
+            block.measure();
+        } else {
+            block.longest = block.longest.max(length(&changed));
+            block.latest = block.latest.max(to);
+        }
+    }
+
     /// The holes that are open at an instant and do not end before `end`, the last opened first.
     pub(crate) fn open_at(&self, at: Tick, end: Tick) -> impl Iterator<Item = &Hole> {
         let upto = self.blocks.partition_point(|b| b.first() <= at);

@@ -44,7 +44,13 @@ pub(crate) struct Levels {
     /// What was told about a node before it changed.
     before: Profile,
     before_usable: bool,
+    /// Room for the holes of one node.
+    spare: (Vec<Hole>, Vec<Hole>),
 }
+
+/// The holes of all levels at one point.
+#[derive(Clone, Debug)]
+pub(crate) struct Saved(Vec<Holes>);
 
 impl Key {
     fn of(ask: &Ask) -> Self {
@@ -103,14 +109,19 @@ impl Level {
         admitted.then_some(mask)
     }
 
-    fn holes_of(&self, node: usize, usable: bool, profile: &Profile) -> Vec<Hole> {
-        let mut holes = Vec::new();
+    fn holes_of(&self, node: usize, usable: bool, profile: &Profile, holes: &mut Vec<Hole>) {
         if let Some(mask) = self.members.get(node).copied().flatten().filter(|_| usable) {
             profile.holes(&self.key.least(mask), Tick::MIN, FOREVER, |from, to| {
                 holes.push(Hole { from, node: node as u32, to });
             });
         }
-        holes
+    }
+
+    /// False where the node has not even now, for an instant, what the level is about. `free` is
+    /// what it has.
+    pub(crate) fn is_open_now(&self, node: usize, free: Floor) -> bool {
+        let is_member = self.members.get(node).is_some_and(Option::is_some);
+        is_member && free.cpus >= self.key.cpus && free.gpus >= self.key.gpus
     }
 
     /// Which GPUs of a node count; none where the node is not of the level.
@@ -118,12 +129,27 @@ impl Level {
         self.members.get(node).copied().flatten().unwrap_or(0)
     }
 
+    /// Puts the new holes of a node in the place of the old ones; both are in order of time.
     fn replace(&mut self, old: &[Hole], new: &[Hole]) {
-        for hole in old.iter().filter(|h| !new.contains(h)) {
-            self.holes.remove(*hole);
-        }
-        for hole in new.iter().filter(|h| !old.contains(h)) {
-            self.holes.insert(*hole);
+        let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+        loop {
+            match (old.peek().copied(), new.peek().copied()) {
+                (Some(a), Some(b)) if a.from == b.from => {
+                    if a.to != b.to {
+                        self.holes.change(*a, b.to);
+                    }
+                    (old.next(), new.next());
+                }
+                (Some(a), b) if b.is_none_or(|b| a.from < b.from) => {
+                    self.holes.remove(*a);
+                    old.next();
+                }
+                (_, Some(b)) => {
+                    self.holes.insert(*b);
+                    new.next();
+                }
+                (_, None) => return,
+            }
         }
     }
 }
@@ -169,12 +195,29 @@ impl Levels {
         let mut holes = Vec::new();
         for (node, view) in views.iter().enumerate() {
             level.members[node] = level.membership(view, is_member(node));
-            holes.extend(level.holes_of(node, view.usable, &view.profile));
+            level.holes_of(node, view.usable, &view.profile, &mut holes);
         }
         level.holes = Holes::of(holes);
         self.by_key.insert(made, self.all.len());
         self.all.push(level);
         self.all.len() - 1
+    }
+
+    /// The holes as they are.
+    pub(crate) fn save(&self) -> Saved {
+        Saved(self.all.iter().map(|level| level.holes.clone()).collect())
+    }
+
+    /// True where no level came into being since.
+    pub(crate) fn can_restore(&self, saved: &Saved) -> bool {
+        saved.0.len() == self.all.len()
+    }
+
+    /// Puts the holes back as they were.
+    pub(crate) fn restore(&mut self, saved: Saved) {
+        for (level, holes) in self.all.iter_mut().zip(saved.0) {
+            level.holes = holes;
+        }
     }
 
     pub(crate) fn get(&self, level: usize) -> Option<&Level> {
@@ -193,6 +236,7 @@ impl Levels {
     pub(crate) fn after(&mut self, node: usize, view: &NodeView) {
         let Some((most, least)) = self.before.difference(&view.profile) else { return };
         let before = std::mem::take(&mut self.before);
+        let (mut old, mut new) = std::mem::take(&mut self.spare);
         for level in &mut self.all {
             let Some(mask) = level.members.get(node).copied().flatten() else { continue };
             let wanted = level.key.least(mask);
@@ -200,11 +244,13 @@ impl Levels {
             if !most.gives(&wanted) || least.gives(&wanted) {
                 continue;
             }
-            let old = level.holes_of(node, self.before_usable, &before);
-            let new = level.holes_of(node, view.usable, &view.profile);
+            (old.clear(), new.clear());
+            level.holes_of(node, self.before_usable, &before, &mut old);
+            level.holes_of(node, view.usable, &view.profile, &mut new);
             level.replace(&old, &new);
         }
         self.before = before;
+        self.spare = (old, new);
     }
 
     /// Takes up a node that was described anew.
@@ -216,13 +262,14 @@ impl Levels {
     ) {
         let before = std::mem::take(&mut self.before);
         for level in &mut self.all {
-            let old = level.holes_of(node, self.before_usable, &before);
+            let (mut old, mut new) = (Vec::new(), Vec::new());
+            level.holes_of(node, self.before_usable, &before, &mut old);
             let is_member = partitions(&level.key.partition);
             let membership = level.membership(view, is_member);
             if let Some(member) = level.members.get_mut(node) {
                 *member = membership;
             }
-            let new = level.holes_of(node, view.usable, &view.profile);
+            level.holes_of(node, view.usable, &view.profile, &mut new);
             level.replace(&old, &new);
         }
         self.before = before;

@@ -25,7 +25,7 @@ pub struct Outlook {
 
 /// Lays the whole queue out. The cache is left as it was.
 pub(crate) fn outlook(cache: &Cache, state: &State, now: Timestamp, outcome: &Outcome) -> Outlook {
-    let mut cache = cache.clone();
+    let mut world = cache.world.clone();
     let mut found = Outlook::default();
     let mut settled: BTreeSet<JobId> = BTreeSet::new();
     for decision in &outcome.plan.decisions {
@@ -40,7 +40,7 @@ pub(crate) fn outlook(cache: &Cache, state: &State, now: Timestamp, outcome: &Ou
                     settled.insert(start.job);
                     let Some(job) = state.jobs.get(&start.job) else { continue };
                     let end = now.plus_limit(start.time_limit);
-                    cache.world.occupy(job, &start.placement, end, false);
+                    world.occupy(job, &start.placement, end, false);
                     found.starts.insert(start.job, started(start, now));
                 }
             }
@@ -67,14 +67,14 @@ pub(crate) fn outlook(cache: &Cache, state: &State, now: Timestamp, outcome: &Ou
         if parts.is_empty() || parts.iter().any(Vec::is_empty) {
             continue;
         }
-        let start = timeline::earliest(&mut cache.world, &parts, from, &mut found.work);
+        let start = timeline::earliest(&mut world, &parts, from, &mut found.work);
         let Some((start, places)) = start else {
             not_before[at] = None;
             continue;
         };
         not_before[at] = Some(start);
         for (job, (ask, picks)) in group.iter().zip(&places) {
-            found.starts.insert(job.id, promise_of(&cache.world, start, job.id, ask, picks));
+            found.starts.insert(job.id, promise_of(&world, start, job.id, ask, picks));
         }
     }
     found

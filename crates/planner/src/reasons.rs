@@ -319,8 +319,11 @@ impl<'a> Reasoner<'a> {
         if self.outcome.stopped_at.is_some_and(|at| at <= key) {
             return Reason::BudgetEnded;
         }
+        // Of those with a promise only the first of a partition waits for nobody that waits.
+        let leader = job.het.map_or(job.id, |part| part.leader);
+        let is_head = self.outcome.promised.values().any(|head| *head == leader);
         match behind {
-            Some(behind) if !self.promises.contains_key(&job.id) => {
+            Some(behind) if !is_head || !self.promises.contains_key(&job.id) => {
                 Reason::Priority { behind, ahead }
             }
             _ => self.shortage(job),

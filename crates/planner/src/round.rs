@@ -23,10 +23,11 @@ use crate::ask::Ask;
 use crate::cache::Cache;
 use crate::depth::Depth;
 use crate::gang::{Cursor, Pick, Picks};
+use crate::levels::Saved;
 use crate::limits::Limits;
 use crate::order::{Keys, OrderKey, waiting_key};
 use crate::preempt::Preempting;
-use crate::queue::{ShapeKey, group};
+use crate::queue::{Shape, ShapeKey, group};
 use crate::timeline;
 use crate::world::World;
 use muster_model::{
@@ -64,6 +65,8 @@ pub(crate) struct Started {
     pub(crate) placement: Arc<Placement>,
     pub(crate) end: Timestamp,
     pub(crate) limit: TimeLimit,
+    /// It was started behind a promise.
+    pub(crate) behind: bool,
 }
 
 /// What a round found, beside its plan: for reasons.
@@ -108,6 +111,8 @@ pub(crate) struct Walk {
     pub(crate) depth: Depth,
     /// By shape, component and partition.
     pub(crate) cursors: BTreeMap<(usize, usize, usize), Cursor>,
+    /// By level: how many nodes at the start of the order have not the least of it.
+    pub(crate) shut: BTreeMap<usize, usize>,
     /// By what a shape asks for ([`Shape::fit`](crate::queue::Shape)): what is known of it.
     known: Vec<Known>,
     /// Shapes that cannot start in some partition for a limit.
@@ -171,6 +176,20 @@ pub(crate) fn promise_of(
     }
 }
 
+/// Takes promises off the world, the last first.
+fn take_off(world: &mut World, promises: &[Promised]) {
+    for (_, (ask, picks)) in promises.iter().rev().flat_map(|p| p.jobs.iter().rev()) {
+        world.unreserve(ask, picks);
+    }
+}
+
+/// Takes starts off the world, the last first.
+fn let_go(world: &mut World, started: &[Vec<Started>]) {
+    for one in started.iter().rev().flat_map(|group| group.iter().rev()) {
+        world.release(one.job.id, &one.placement, one.end);
+    }
+}
+
 /// Plans one round on the cache, which is left as it was.
 pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Budget) -> Outcome {
     cache.follow(state, now);
@@ -192,6 +211,8 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         replayed: BTreeMap::new(),
         preempting: Preempting::default(),
     };
+    round.make_levels();
+    let begin = round.cache.world.save();
     round.take_back();
     round.set_order();
     let mut first = Walk::blank(&state.policy, 0, now);
@@ -201,14 +222,15 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
     let (walk, before) = loop {
         let before = round.started.len();
         round.set_order();
+        let saved = round.cache.world.save();
         let walk = round.walk();
         let again = (walk.behind_promise || walk.unsure) && round.started.len() > before;
         if !again || resumes || walk.stopped_at.is_some() {
             break (walk, before);
         }
-        round.forget_promises(&walk.promises);
+        round.forget_promises(&walk.promises, before, saved);
     };
-    round.finish(rejects, walk, before)
+    round.finish(rejects, walk, before, begin)
 }
 
 impl Walk {
@@ -219,6 +241,7 @@ impl Walk {
             promises: Vec::new(),
             depth: Depth::new(policy),
             cursors: BTreeMap::new(),
+            shut: BTreeMap::new(),
             known: vec![blank; shapes],
             limited: BTreeSet::new(),
             held: BTreeMap::new(),
@@ -231,6 +254,14 @@ impl Walk {
 }
 
 impl Round<'_> {
+    /// Makes the levels of all shapes before anything is put on the world.
+    fn make_levels(&mut self) {
+        let (queue, world) = (&self.cache.queue, &mut self.cache.world);
+        for ask in queue.shapes.iter().flatten().flat_map(|s| s.asks.iter().flatten()) {
+            world.level_of(ask);
+        }
+    }
+
     /// Takes off the world what the rounds before started on this walk; its turn comes again.
     fn take_back(&mut self) {
         let Some(resume) = &self.budget.resume else { return };
@@ -242,7 +273,7 @@ impl Round<'_> {
             let (job, placement) = (Arc::clone(job), Arc::clone(placement));
             let limit = job.time_limit;
             let key = self.keys.of(&job);
-            self.replayed.insert(key, Started { job, placement, end, limit });
+            self.replayed.insert(key, Started { job, placement, end, limit, behind: false });
         }
     }
 
@@ -270,14 +301,24 @@ impl Round<'_> {
     fn walk(&mut self) -> Walk {
         let shapes = self.cache.queue.fits_len();
         let mut walk = Walk::blank(&self.state.policy, shapes, self.now);
-        let mut heads: BTreeSet<(OrderKey, usize)> = BTreeSet::new();
-        for (at, shape) in self.cache.queue.shapes.iter().enumerate() {
-            let first = shape.as_ref().and_then(|s| s.waiting.first());
-            heads.extend(first.map(|key| (self.keys.live(*key), at)));
-        }
+        // The first of every shape in order, and those that come after their first.
+        let shapes = self.cache.queue.shapes.iter().enumerate();
+        let first = |(at, shape): (usize, &Option<Shape>)| {
+            Some((self.keys.live(*shape.as_ref()?.waiting.first()?), at))
+        };
+        let mut firsts: Vec<(OrderKey, usize)> = shapes.filter_map(first).collect();
+        firsts.sort_unstable();
+        let mut firsts = firsts.into_iter().peekable();
+        let mut others: BTreeSet<(OrderKey, usize)> = BTreeSet::new();
         let resume = self.budget.resume.as_ref().and_then(|r| self.state.jobs.get(&r.after));
         let resume = resume.map(|job| self.keys.of(job));
-        while let Some((key, at)) = heads.pop_first() {
+        loop {
+            let comes_first = match (firsts.peek(), others.first()) {
+                (Some(first), Some(other)) => first < other,
+                (first, _) => first.is_some(),
+            };
+            let next = if comes_first { firsts.next() } else { others.pop_first() };
+            let Some((key, at)) = next else { break };
             // What the rounds before looked at and left waiting cannot start now.
             let was_seen = resume.is_some_and(|resume| key <= resume);
             self.replay(Some(key), !walk.promises.is_empty());
@@ -294,7 +335,7 @@ impl Round<'_> {
                 Answer::Waits if walk.depth.goes_on() && !walk.known[self.fit(at)].hopeless => {}
                 Answer::Waits | Answer::No => continue,
             }
-            heads.extend(self.next_of(at, key).map(|next| (next, at)));
+            others.extend(self.next_of(at, key).map(|next| (next, at)));
         }
         self.replay(None, !walk.promises.is_empty());
         walk
@@ -394,18 +435,47 @@ impl Round<'_> {
         walk.promises.push(Promised { jobs, start });
     }
 
-    fn forget_promises(&mut self, promises: &[Promised]) {
-        for promised in promises.iter().rev() {
-            for (_, (ask, picks)) in promised.jobs.iter().rev() {
-                self.cache.world.unreserve(ask, picks);
-            }
+    /// Takes the promises of a walk back, which began with `saved` and `before` groups started.
+    fn forget_promises(&mut self, promises: &[Promised], before: usize, saved: Saved) {
+        let world = &mut self.cache.world;
+        let starts = &self.started[before..];
+        if starts.len() > promises.len() / 4 || !self.preempting.decisions.is_empty() {
+            take_off(world, promises);
+            return;
+        }
+        // Few starts are put on again sooner than many promises are taken off.
+        world.hush(&saved);
+        take_off(world, promises);
+        let_go(world, starts);
+        world.restore(saved);
+        for one in starts.iter().flatten() {
+            world.occupy(&one.job, &one.placement, one.end, one.behind);
         }
     }
 
     /// The plan, with the cache put back to what the state says. `before` is how many groups had
-    /// been started when the last walk began.
-    fn finish(mut self, rejects: BTreeMap<JobId, Reason>, walk: Walk, before: usize) -> Outcome {
-        self.forget_promises(&walk.promises);
+    /// been started when the last walk began, `begin` what the round began with.
+    fn finish(
+        mut self,
+        rejects: BTreeMap<JobId, Reason>,
+        walk: Walk,
+        before: usize,
+        begin: Saved,
+    ) -> Outcome {
+        let (steps_max, resumed) = (self.budget.steps, self.budget.resume.take());
+        let was_resumed = resumed.is_some();
+        let mut walked = resumed.as_ref().map(|r| r.started.clone()).unwrap_or_default();
+        self.cache.world.hush(&begin);
+        take_off(&mut self.cache.world, &walk.promises);
+        let_go(&mut self.cache.world, &self.started);
+        self.forget_claims();
+        for job in walked.iter().filter_map(|id| self.state.jobs.get(id)) {
+            if let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) {
+                self.cache.world.release(job.id, placement, end);
+                self.cache.world.hold(job);
+            }
+        }
+        self.cache.world.restore(begin);
         let world = &self.cache.world;
         let promises = walk
             .promises
@@ -415,20 +485,7 @@ impl Round<'_> {
             .collect();
         let mut decisions: Vec<Decision> =
             rejects.into_iter().map(|(job, reason)| Decision::Reject { job, reason }).collect();
-        for started in self.started.iter().rev().flat_map(|group| group.iter().rev()) {
-            self.cache.world.release(started.job.id, &started.placement, started.end);
-        }
-        self.forget_claims();
         decisions.append(&mut self.preempting.decisions);
-        let (steps_max, resumed) = (self.budget.steps, self.budget.resume.take());
-        let was_resumed = resumed.is_some();
-        let mut walked = resumed.as_ref().map(|r| r.started.clone()).unwrap_or_default();
-        for job in walked.iter().filter_map(|id| self.state.jobs.get(id)) {
-            if let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) {
-                self.cache.world.release(job.id, placement, end);
-                self.cache.world.hold(job);
-            }
-        }
         walked.extend(self.started[before..].iter().flatten().map(|s| s.job.id));
         decisions.extend(self.started.into_iter().map(|group| {
             Decision::Start(

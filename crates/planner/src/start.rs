@@ -24,15 +24,26 @@ impl Round<'_> {
         asks: &[Vec<Ask>],
         group: &[&Arc<Job>],
     ) -> bool {
+        if group.len() == 1 {
+            let Some(starts) = self.occupy_all(walk, at, asks, group, &[0]) else { return false };
+            self.note(starts);
+            return true;
+        }
         let forwards: Vec<usize> = (0..group.len()).collect();
         let mut found = self.occupy_all(walk, at, asks, group, &forwards);
-        if found.is_none() && group.len() > 1 {
+        if found.is_none() {
             // Which component comes first can decide; these two orders are tried, not all.
             let backwards: Vec<usize> = forwards.iter().rev().copied().collect();
             found = self.occupy_all(walk, at, asks, group, &backwards);
             walk.unsure |= found.is_none();
         }
         let Some(starts) = found else { return false };
+        self.note(starts);
+        true
+    }
+
+    /// Takes down what starts.
+    fn note(&mut self, starts: Vec<Started>) {
         for started in &starts {
             self.settled.insert(started.job.id);
             if let Some(task) = started.job.array {
@@ -40,7 +51,6 @@ impl Round<'_> {
             }
         }
         self.started.push(starts);
-        true
     }
 
     /// Finds places for all components, one after the other in this order, and puts them on the
@@ -68,6 +78,7 @@ impl Round<'_> {
                 if group.len() > 1 {
                     // What was tried for the first components is free again.
                     walk.cursors.retain(|(shape, ..), _| *shape != at);
+                    walk.shut.clear();
                 }
                 return None;
             };
@@ -76,7 +87,7 @@ impl Round<'_> {
             self.cache.world.occupy(job, &placement, end, behind);
             self.limits.count_placement(job, &placement, limit);
             let placement = Arc::new(placement);
-            starts.push((part, Started { job: Arc::clone(job), placement, end, limit }));
+            starts.push((part, Started { job: Arc::clone(job), placement, end, limit, behind }));
         }
         starts.sort_by_key(|(part, _)| *part);
         Some(starts.into_iter().map(|(_, started)| started).collect())
@@ -140,6 +151,15 @@ impl Round<'_> {
                 Some(at) if !ask.is_restless() => walk.cursors.entry(at).or_default(),
                 _ => &mut anew,
             };
+            // What has not the least of the level has not enough for any job of it.
+            let shut = walk.shut.entry(level).or_default();
+            let is_open = |node: usize| {
+                world.level(level).is_some_and(|l| l.is_open_now(node, world.free_now(node)))
+            };
+            while self.order.get(*shut).is_some_and(|node| !is_open(*node)) {
+                *shut += 1;
+            }
+            cursor.skip(*shut);
             return place_with_cursor(world, ask, span, &self.order, cursor, &mut self.work);
         }
         place_with_cursor(world, ask, span, &nodes, &mut anew, &mut self.work)

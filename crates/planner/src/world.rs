@@ -5,7 +5,7 @@ use crate::ask::{Ask, Floor};
 use crate::devices;
 use crate::free::{Holding, NodeView, OVERDUE_MS, Pool, Reserved, Span};
 use crate::gang::Picks;
-use crate::levels::{Level, Levels};
+use crate::levels::{Level, Levels, Saved};
 use crate::profile::{FOREVER, instant, tick};
 use crate::reservations::Bookings;
 use crate::topology::Map;
@@ -48,6 +48,8 @@ pub(crate) struct World {
     bookings: Bookings,
     /// The instant that counts as the present.
     now: Timestamp,
+    /// The levels are put back by themselves.
+    quiet: bool,
     map: Map,
     social: Social,
 }
@@ -199,12 +201,35 @@ impl World {
 
     /// Every change of what is on a node goes through here.
     fn alter(&mut self, at: usize, change: impl FnOnce(&mut NodeView)) {
-        self.levels.before(&self.views[at]);
+        if !self.quiet {
+            self.levels.before(&self.views[at]);
+        }
         self.by_user -= self.views[at].by_user();
         change(&mut self.views[at]);
         self.by_user += self.views[at].by_user();
         self.refresh(at);
-        self.levels.after(at, &self.views[at]);
+        if !self.quiet {
+            self.levels.after(at, &self.views[at]);
+        }
+    }
+
+    /// The levels as they are, to come back to them.
+    pub(crate) fn save(&self) -> Saved {
+        self.levels.save()
+    }
+
+    /// From here to [`Self::restore`] everything that was put on since `saved` is taken off, and
+    /// the levels need not follow. They do where some came into being since.
+    pub(crate) fn hush(&mut self, saved: &Saved) {
+        self.quiet = self.levels.can_restore(saved);
+    }
+
+    /// Puts the levels back, once everything else is.
+    pub(crate) fn restore(&mut self, saved: Saved) {
+        if self.quiet {
+            self.levels.restore(saved);
+        }
+        self.quiet = false;
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -249,6 +274,11 @@ impl World {
                 memory: view.base_memory,
             },
         };
+    }
+
+    /// What a node has free now.
+    pub(crate) fn free_now(&self, node: usize) -> Floor {
+        self.columns[node].free
     }
 
     /// False where a look at three numbers says that the node cannot give this much in the span.

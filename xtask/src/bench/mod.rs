@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the figures that muster must hold, as ratios to a baseline of the same
 //! run or as counted work, in a table and as JSON.
 
+mod core;
 mod dispatch;
 mod figure;
 mod http;
@@ -71,6 +72,11 @@ const BENCHES: &[(&str, Measure)] = &[
 
 /// `cargo xtask bench [--only NAME[,NAME]] [--json FILE] [--smoke] [--strict]`.
 pub(crate) fn main(words: &[String]) -> Result<(), String> {
+    if let Some((first, rest)) = words.split_first()
+        && first == "core"
+    {
+        return core::main(rest);
+    }
     let mut args = Args::new(words);
     let small = args.switch("--smoke");
     let strict = args.switch("--strict");

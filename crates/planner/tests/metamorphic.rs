@@ -1,0 +1,265 @@
+//! What must come out the same, or no worse, when the question is put otherwise.
+
+use muster_model::{Decision, JobId, NodeId, Plan, Promise, State, Timestamp};
+use muster_planner::{Budget, Planner};
+use muster_test_kit::Lab;
+use muster_test_kit::arbitrary::{cluster, job};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn fresh(lab: &Lab) -> Plan {
+    Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED)
+}
+
+/// When each job starts or is promised to start.
+fn starts(plan: &Plan) -> BTreeMap<JobId, Timestamp> {
+    let now = plan.decisions.iter().flat_map(Decision::starts).map(|s| (s.job, plan.now));
+    now.chain(plan.promises.iter().map(|p| (p.job, p.start))).collect()
+}
+
+/// The jobs that run, each with its nodes.
+fn running(lab: &Lab) -> BTreeMap<JobId, Vec<NodeId>> {
+    let nodes = |id: &JobId| {
+        let placement = lab.state.jobs[id].placement.as_ref();
+        placement.map(|p| p.nodes.iter().map(|n| n.node).collect()).unwrap_or_default()
+    };
+    lab.state.index.active.iter().map(|id| (*id, nodes(id))).collect()
+}
+
+/// Plans with this budget again and again until a round is complete.
+fn to_the_end(lab: &mut Lab, steps: u64) -> bool {
+    let mut planner = Planner::new(&lab.state);
+    let mut budget = Budget::steps(steps);
+    for _ in 0..500 {
+        let plan = planner.plan(&lab.state, lab.now, budget.clone());
+        assert_eq!(muster_plan_check::check(&lab.state, &plan), []);
+        lab.carry_out(&plan);
+        budget.resume.clone_from(&plan.resume);
+        if plan.complete {
+            return true;
+        }
+    }
+    false
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(100),
+        failure_persistence: None,
+        max_global_rejects: 100_000,
+        ..ProptestConfig::default()
+    })]
+
+    /// A round cut by its budget, carried on until it is through, starts what a whole one starts.
+    #[test]
+    fn a_round_in_pieces_starts_the_same(
+        cluster in cluster(),
+        before in prop::collection::vec(job(), 0..4),
+        jobs in prop::collection::vec(job(), 1..12),
+        steps in 1u64..12,
+    ) {
+        let mut whole = Lab::new(&cluster);
+        for line in before {
+            whole.submit(&line);
+        }
+        let plan = fresh(&whole);
+        whole.carry_out(&plan);
+        whole.at_minute(7);
+        for line in jobs {
+            whole.submit(&line);
+        }
+        let mut pieces = whole.clone();
+        prop_assert!(to_the_end(&mut whole, u64::MAX));
+        prop_assert!(to_the_end(&mut pieces, steps), "the pieces never end");
+        prop_assert_eq!(running(&whole), running(&pieces));
+    }
+
+    /// The same events give the same plan, whoever folds them: a state that went through its stored
+    /// form plans to the same bytes.
+    #[test]
+    fn a_stored_state_plans_the_same(
+        cluster in cluster(),
+        jobs in prop::collection::vec(job(), 1..10),
+    ) {
+        let mut lab = Lab::new(&cluster);
+        for line in jobs {
+            lab.submit(&line);
+        }
+        let mut again = State::default();
+        for event in &lab.log {
+            let _ = again.apply(event);
+        }
+        let plan = Planner::new(&again).plan(&again, lab.now, Budget::UNLIMITED);
+        prop_assert_eq!(format!("{:?}", fresh(&lab)), format!("{plan:?}"));
+    }
+
+    /// Other names for the nodes, in the same order, give the same plan.
+    #[test]
+    fn names_decide_nothing(
+        nodes in prop::collection::vec((1u32..=4, 0u32..=2), 1..=4),
+        jobs in prop::collection::vec((1u32..=2, 1u32..=4, 0u32..=2, 1u32..=6), 1..10),
+        mode in prop::sample::select(vec!["easy", "conservative", "mixed"]),
+    ) {
+        let build = |prefix: &str| {
+            let mut lab = Lab::new(&format!("policy backfill={mode}"));
+            for (i, (cpus, gpus)) in nodes.iter().enumerate() {
+                lab.set_up(&format!("node {prefix}{} cpus={cpus} gpus={gpus}xa100", i + 1));
+            }
+            for (count, cpus, gpus, time) in &jobs {
+                lab.submit(&format!(
+                    "j nodes={count} cpus={cpus} gpus-per-node={gpus} mem=1G time={}",
+                    time * 10
+                ));
+            }
+            lab
+        };
+        prop_assert_eq!(fresh(&build("n")), fresh(&build("zz")));
+    }
+
+    /// Where every job takes one whole node, one more idle node delays nobody under conservative
+    /// backfill. (With jobs of several widths it can: see the test below.)
+    #[test]
+    fn an_idle_node_more_delays_nobody_of_equal_width(
+        nodes in 1u32..5,
+        jobs in prop::collection::vec(1u32..20, 1..14),
+        early in 0usize..5,
+    ) {
+        let build = |nodes: u32| {
+            let mut lab = Lab::new(&format!("policy backfill=conservative\nnode n[1-{nodes}] cpus=1"));
+            for time in jobs.iter().take(early.min(nodes as usize)) {
+                lab.submit(&format!("early time={}", time * 10));
+            }
+            let plan = fresh(&lab);
+            lab.carry_out(&plan);
+            for time in &jobs {
+                lab.submit(&format!("j time={}", time * 10));
+            }
+            lab
+        };
+        let lab = build(nodes);
+        let mut more = lab.clone();
+        more.set_up("node extra cpus=1");
+        let (few, many) = (starts(&fresh(&lab)), starts(&fresh(&more)));
+        for (job, start) in &few {
+            let then = many.get(job);
+            prop_assert!(then.is_some_and(|then| then <= start), "{job}: {start} became {then:?}");
+        }
+    }
+
+    /// One more idle node never delays the first job of the queue, whatever the jobs are.
+    #[test]
+    fn an_idle_node_more_never_delays_the_first(
+        cluster in cluster(),
+        jobs in prop::collection::vec(job(), 1..8),
+    ) {
+        let mut lab = Lab::new(&cluster);
+        lab.set_up("policy backfill=conservative");
+        for line in &jobs {
+            lab.submit(line);
+        }
+        let plan = fresh(&lab);
+        lab.carry_out(&plan);
+        let plan = fresh(&lab);
+        let Some(first) = plan.promises.first() else { return Ok(()) };
+        let mut more = lab.clone();
+        more.set_up("node extra cpus=4 gpus=3xa100:40G mem=4G");
+        let then = starts(&fresh(&more)).get(&first.job).copied();
+        // A job that would have taken a place with others may count otherwise on new nodes.
+        let counts = lab.state.jobs[&first.job].spec.request.nodes.is_some();
+        let het = lab.state.jobs[&first.job].het.is_some();
+        // One before it that could never run may now: then that one is the first.
+        let ahead = Planner::new(&lab.state).explain(&lab.state, first.job, lab.now).ahead;
+        prop_assume!(!counts && !het && ahead == Some(0));
+        prop_assert!(then.is_some_and(|then| then <= first.start), "{first:?} became {then:?}");
+    }
+
+    /// Promises hold over time: while jobs take their whole limits and nothing else happens, nobody
+    /// with a promise starts later than it was promised.
+    #[test]
+    fn the_first_promise_is_kept_as_time_goes_on(
+        jobs in prop::collection::vec((1u32..=3, 1u32..=2, 1u32..12), 2..10),
+        mode in prop::sample::select(vec!["easy", "conservative"]),
+    ) {
+        let mut lab = Lab::new(&format!("policy backfill={mode}\nnode n[1-3] cpus=2"));
+        for (count, cpus, time) in &jobs {
+            lab.submit(&format!("j nodes={count} cpus={cpus} mem=1G time={}", time * 10));
+        }
+        let mut promised: BTreeMap<JobId, Timestamp> = BTreeMap::new();
+        for minute in (0..2000).step_by(10) {
+            lab.at_minute(minute);
+            lab.enforce_limits();
+            let plan = fresh(&lab);
+            for (job, start) in starts(&plan) {
+                let first = plan.promises.first().map(|p: &Promise| p.job);
+                let before = promised.entry(job).or_insert(start);
+                if Some(job) == first || start == plan.now {
+                    prop_assert!(start <= *before, "{job} was promised {before}, now {start}");
+                }
+                if Some(job) != first && start != plan.now {
+                    promised.remove(&job);
+                }
+            }
+            lab.carry_out(&plan);
+            if lab.state.index.pending.is_empty() {
+                break;
+            }
+        }
+        prop_assert!(lab.state.index.pending.is_empty(), "somebody never started");
+    }
+}
+
+/// Who comes first goes first, also where that costs the second: on two nodes `small` slips in
+/// before `wide`; on three `wide` starts at once and `small` waits for it. No planner that keeps the
+/// order, and knows nothing of plans it made for another cluster, can do otherwise.
+#[test]
+fn a_node_more_may_delay_a_job_of_another_width() {
+    let build = |nodes: u32| {
+        let mut lab = Lab::new(&format!("policy backfill=conservative\nnode n[1-{nodes}] cpus=1"));
+        lab.submit("running time=10");
+        let plan = fresh(&lab);
+        lab.carry_out(&plan);
+        lab.submit("wide nodes=2 time=100");
+        lab.submit("small time=5");
+        starts(&fresh(&lab))
+    };
+    let minutes = |of: BTreeMap<JobId, Timestamp>| -> Vec<i64> {
+        of.into_values().map(|t| t.secs() / 60).collect()
+    };
+    assert_eq!(minutes(build(2)), [10, 0]);
+    assert_eq!(minutes(build(3)), [0, 10]);
+}
+
+/// The big job is not starved: behind a stream of narrow ones that never ends it starts when it was
+/// first promised to, under every mode of backfill.
+#[test]
+fn a_wide_job_in_a_stream_of_narrow_ones_starts_by_its_promise() {
+    for mode in ["none", "easy", "conservative", "mixed"] {
+        let mut lab = Lab::new(&format!("policy backfill={mode}\nnode n[1-16] cpus=1"));
+        for time in 1..=16 {
+            lab.submit(&format!("narrow time={}", time * 10));
+        }
+        let plan = fresh(&lab);
+        lab.carry_out(&plan);
+        let wide = lab.submit("wide nodes=16 time=60");
+        let promised = fresh(&lab).promises[0].start;
+        assert_eq!(promised, Timestamp::from_secs(160 * 60));
+        let mut started_behind = BTreeSet::new();
+        let mut minute = 0;
+        while lab.state.jobs[&wide].is_pending() {
+            minute += 5;
+            lab.at_minute(minute);
+            lab.enforce_limits();
+            for n in 0..3 {
+                lab.submit(&format!("narrow time={}", 10 * (1 + (minute / 5 + n) % 17)));
+            }
+            let plan = fresh(&lab);
+            assert_eq!(muster_plan_check::check_full(&lab.state, &plan), []);
+            started_behind.extend(plan.decisions.iter().flat_map(Decision::starts).map(|s| s.job));
+            lab.carry_out(&plan);
+            assert!(lab.now <= promised, "{mode}: not started by {promised}");
+        }
+        // And meanwhile the others used what it could not.
+        let beside = started_behind.len() - 1;
+        assert!(if mode == "none" { beside == 0 } else { beside > 20 }, "{mode}: {beside}");
+    }
+}
