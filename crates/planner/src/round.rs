@@ -123,6 +123,8 @@ pub(crate) struct Walk {
     pub(crate) behind_promise: bool,
     /// Something was not started though another order of trying might have done it.
     pub(crate) unsure: bool,
+    /// A job that came after the walk had passed its place would start.
+    newcomers: bool,
     last_looked_at: Option<JobId>,
     stopped_at: Option<OrderKey>,
 }
@@ -213,12 +215,13 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
     };
     round.make_levels();
     let begin = round.cache.world.save();
-    round.take_back();
     round.set_order();
     let mut first = Walk::blank(&state.policy, 0, now);
     let under_way = round.budget.resume.as_ref().map(|r| r.started.clone());
     round.preempting.spared.extend(under_way.unwrap_or_default());
+    // A claimant's room is made only when those are gone that have it.
     round.take_up_claims(&mut first);
+    round.take_back();
     let (walk, before) = loop {
         let before = round.started.len();
         round.set_order();
@@ -247,6 +250,7 @@ impl Walk {
             held: BTreeMap::new(),
             behind_promise: false,
             unsure: false,
+            newcomers: false,
             last_looked_at: None,
             stopped_at: None,
         }
@@ -383,7 +387,15 @@ impl Round<'_> {
         let failed = walk.known[fit].fails || walk.limited.contains(&at);
         // A limit that only the placement shows is found by placing it again.
         let may_try = may_start || !self.limits.is_idle();
+        let counted = self.limits.counted(group.len());
         if may_try && !failed && self.start(walk, at, &asks, &group) {
+            if !may_start {
+                // It came between two pieces of this walk: its turn is in the next one.
+                self.unstart(walk, at);
+                self.limits.restore(&counted);
+                walk.newcomers = true;
+                return Answer::No;
+            }
             walk.behind_promise |= !walk.promises.is_empty();
             return Answer::Settled;
         }
@@ -510,7 +522,9 @@ impl Round<'_> {
             steps_max,
             resumed,
             // What a walk in pieces started may have given its first pieces more room.
-            complete: walk.stopped_at.is_none() && (!was_resumed || walked.is_empty()),
+            complete: walk.stopped_at.is_none()
+                && !walk.newcomers
+                && (!was_resumed || walked.is_empty()),
             resume: resume.map(|after| Resume { after, started: walked }),
         };
         let held = match walk.held.is_empty() {

@@ -53,6 +53,25 @@ impl Round<'_> {
         self.started.push(starts);
     }
 
+    /// Takes the last start back.
+    pub(crate) fn unstart(&mut self, walk: &mut Walk, at: usize) {
+        for started in self.started.pop().into_iter().flatten().rev() {
+            self.cache.world.release(started.job.id, &started.placement, started.end);
+            self.settled.remove(&started.job.id);
+            if let Some(task) = started.job.array {
+                let started = self.tasks_started.entry(task.array).or_default();
+                *started = started.saturating_sub(1);
+            }
+        }
+        self.free_again(walk, at);
+    }
+
+    /// What was taken for jobs of a shape is free again: what is known of their places no longer is.
+    fn free_again(&self, walk: &mut Walk, at: usize) {
+        walk.cursors.retain(|(shape, ..), _| *shape != at);
+        walk.shut.clear();
+    }
+
     /// Finds places for all components, one after the other in this order, and puts them on the
     /// world; nothing is left there where one finds none.
     fn occupy_all(
@@ -76,9 +95,7 @@ impl Round<'_> {
                     self.cache.world.release(started.job.id, &started.placement, started.end);
                 }
                 if group.len() > 1 {
-                    // What was tried for the first components is free again.
-                    walk.cursors.retain(|(shape, ..), _| *shape != at);
-                    walk.shut.clear();
+                    self.free_again(walk, at);
                 }
                 return None;
             };
