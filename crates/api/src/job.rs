@@ -64,6 +64,9 @@ pub struct JobView {
     /// What it has on each node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<ShareView>,
+    /// How its nodes lie to each other, while it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementView>,
     /// A signal before the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -101,6 +104,35 @@ pub struct JobView {
     /// The steps of its last attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepView>,
+}
+
+/// How a job's nodes lie to each other, and what that costs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlacementView {
+    /// By level, the nearest first: how many of its domains the nodes are in.
+    pub domains: Vec<LevelCount>,
+    /// The lowest level whose one domain holds all nodes; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub meets_at: String,
+    /// Predicted bus bandwidth of a ring all-reduce, MB/s in one direction; 0 where no link speed
+    /// is known.
+    pub ring_mbs: u64,
+    /// The same on the nearest nodes of an empty cluster.
+    pub ideal_mbs: u64,
+    /// What makes it no faster, as a sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bottleneck: String,
+    /// A sentence for people.
+    pub text: String,
+}
+
+/// A level and a number of its domains.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LevelCount {
+    /// The level's name.
+    pub level: String,
+    /// How many domains.
+    pub domains: u32,
 }
 
 /// A component of a heterogeneous job.

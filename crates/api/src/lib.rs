@@ -39,7 +39,9 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ApiError, Place, Problem};
 pub use events::{EventQuery, EventView};
 pub use history::{HistoryPage, HistoryQuery, HistoryRow};
-pub use job::{GateView, HetView, JobPage, JobView, ShareView, StepView, UsageView};
+pub use job::{
+    GateView, HetView, JobPage, JobView, LevelCount, PlacementView, ShareView, StepView, UsageView,
+};
 pub use job_ref::{JobRef, JobRefError};
 pub use node::{
     AccountView, DeviceView, DrainRequest, ForeignView, LicenceView, NodeJob, NodePage, NodeState,

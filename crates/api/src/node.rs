@@ -271,6 +271,12 @@ pub struct SwitchView {
     pub name: String,
     /// Its level: 0 for a leaf.
     pub level: u32,
+    /// What users call the level: `leaf`, `rack`.
+    #[serde(default)]
+    pub level_name: String,
+    /// The speed between two nodes that meet there, MB/s in one direction; 0 is not known.
+    #[serde(default)]
+    pub link_mbs: u64,
     /// The nodes below it, folded.
     pub node_list: String,
 }

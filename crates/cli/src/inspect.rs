@@ -73,9 +73,9 @@ pub(crate) fn topology(args: &Json) -> Outcome {
     if args.json {
         return say::json(&json!({ "switches": switches }));
     }
-    let mut table = Table::new(&["SWITCH", ">LEVEL", "NODES"]);
+    let mut table = Table::new(&["SWITCH", "LEVEL", "NODES"]);
     for switch in switches {
-        table.row(vec![switch.name, switch.level.to_string(), switch.node_list]);
+        table.row(vec![switch.name, switch.level_name, switch.node_list]);
     }
     print(&if table.is_empty() {
         "no switches are configured\n".to_owned()

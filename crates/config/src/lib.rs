@@ -20,6 +20,7 @@ mod read;
 mod reference;
 mod sections;
 mod show;
+mod topology;
 
 pub use amount::{Duration, Limit, Practice, Size};
 pub use diff::{Change, Setting};
@@ -35,3 +36,4 @@ pub use sections::{
     NodeSection, PartitionSection, PartitionWord, PolicySection, PracticeSection, PrioritySection,
     QosSection,
 };
+pub use topology::{DomainSection, LevelSection, TopologySection};

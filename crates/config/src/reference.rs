@@ -30,6 +30,8 @@ pub fn reference_page() -> String {
         licence: vec![LicenceSection::default()],
         gpu: vec![crate::GpuSection::default()],
         node: vec![NodeSection::default()],
+        level: vec![crate::LevelSection::default()],
+        domain: vec![crate::DomainSection::default()],
         ..Config::default()
     };
     let all = toml::Value::try_from(&defaults).unwrap_or(toml::Value::Boolean(false));

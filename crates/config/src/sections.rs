@@ -5,6 +5,7 @@ use crate::gpu::GpuSection;
 use crate::key::section;
 use crate::preemption::{PreemptionSection, QuotaWords};
 use crate::priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights};
+use crate::topology::{DomainSection, LevelSection, TopologySection};
 use muster_model::{
     BackfillDepth, BackfillMode, BillingMode, FairShareMode, NodeChoice, OrderMode, PartitionState,
     Policy, PreemptMode, UsageReset,
@@ -31,6 +32,12 @@ pub struct Config {
     pub priority: PrioritySection,
     /// `[preemption]`
     pub preemption: PreemptionSection,
+    /// `[topology]`
+    pub topology: TopologySection,
+    /// `[[level]]`
+    pub level: Vec<LevelSection>,
+    /// `[[domain]]`
+    pub domain: Vec<DomainSection>,
     /// `[[partition]]`
     pub partition: Vec<PartitionSection>,
     /// `[[account]]`
@@ -411,6 +418,10 @@ section! {
         weight: u32 = 0, "number";
         /// The switches above it, the leaf first.
         switches: Vec<String> = Vec::new(), "list of texts";
+        /// Labels for `--affinity`: `{ zone = "a" }`.
+        labels: BTreeMap<String, String> = BTreeMap::new(), "table of texts";
+        /// Marks that keep jobs away: `["gpu=h100:NoSchedule"]`.
+        taints: Vec<String> = Vec::new(), "list of texts";
         /// Other countable resources: `{ shard = 8 }`.
         gres: BTreeMap<String, u64> = BTreeMap::new(), "table of numbers";
     }
@@ -452,6 +463,9 @@ impl Config {
         PolicySection::SECTION,
         PrioritySection::SECTION,
         PreemptionSection::SECTION,
+        TopologySection::SECTION,
+        LevelSection::SECTION,
+        DomainSection::SECTION,
         PartitionSection::SECTION,
         AccountSection::SECTION,
         AssociationSection::SECTION,

@@ -201,6 +201,8 @@ impl NodeOverlay {
         if !self.switches.is_empty() {
             node.switches.clone_from(&self.switches);
         }
+        node.labels.extend(self.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+        node.taints.extend(self.taints.iter().cloned());
         node.gres.extend(self.gres.iter().map(|(name, count)| (name.clone(), *count)));
         for (which, mode) in &self.devices {
             for device in &mut node.devices {

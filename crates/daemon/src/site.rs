@@ -3,7 +3,8 @@
 use muster_config::{Config, ConfigError, Problem};
 use muster_control::command::{NodeOverlay, Site};
 use muster_model::{Account, Licence, Partition, Policy, Qos};
-use muster_slurm_syntax::hostlist;
+use muster_model::{LinkSpeed, Topology, TopologyDomain, TopologyLevel};
+use muster_slurm_syntax::{affinity, hostlist};
 use std::collections::BTreeSet;
 
 /// The word that stands for every node in a partition's list.
@@ -65,6 +66,18 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
             overlay.features.extend(section.features.iter().cloned());
             overlay.weight = section.weight;
             overlay.switches.clone_from(&section.switches);
+            overlay.labels.extend(section.labels.iter().map(|(k, v)| (k.clone(), v.clone())));
+            for text in &section.taints {
+                match affinity::taint(text) {
+                    Ok(taint) => {
+                        overlay.taints.insert(taint);
+                    }
+                    Err(found) => {
+                        let place = format!("[[node]] {}", section.name);
+                        problems.push(problem(&place, &found));
+                    }
+                }
+            }
             overlay.gres.extend(section.gres.iter().map(|(k, v)| (k.clone(), *v)));
         }
     }
@@ -82,6 +95,7 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
             overlay.devices.push((section.which(), section.device_mode()));
         }
     }
+    site.topology = topology(config, &mut problems);
     if problems.is_empty() { Ok(site) } else { Err(ConfigError { problems }) }
 }
 
@@ -146,6 +160,76 @@ fn account(section: &muster_config::AccountSection) -> Account {
         shares: section.shares.0,
         limits: section.limits(),
         ..Account::default()
+    }
+}
+
+/// How the nodes are joined: by a `topology.conf`, or by levels and domains.
+fn topology(config: &Config, problems: &mut Vec<Problem>) -> Topology {
+    let mut topology = match &config.topology.file {
+        Some(file) => of_file(file, problems),
+        None => Topology {
+            levels: config.level.iter().map(level).collect(),
+            domains: config.domain.iter().map(|d| domain(config, d, problems)).collect(),
+            ..Topology::default()
+        },
+    };
+    if let Some(span) = config.topology.span {
+        topology.span = span;
+    }
+    topology
+}
+
+fn of_file(file: &std::path::Path, problems: &mut Vec<Problem>) -> Topology {
+    let source = file.display().to_string();
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("the topology file cannot be read: {error}");
+            problems.push(Problem { code: "E_CONFIG_FILE", source, message, ..Problem::default() });
+            return Topology::default();
+        }
+    };
+    muster_slurm_syntax::topology::file(&text).unwrap_or_else(|found| {
+        let (line, column) = (Some(found.line), Some(found.column));
+        problems.push(Problem { line, column, ..problem(&source, &found.problem) });
+        Topology::default()
+    })
+}
+
+fn level(section: &muster_config::LevelSection) -> TopologyLevel {
+    TopologyLevel {
+        name: section.name.clone(),
+        label: section.label.clone(),
+        link: LinkSpeed(section.link),
+        uplink: LinkSpeed(section.uplink),
+        size: section.size,
+    }
+}
+
+fn domain(
+    config: &Config,
+    section: &muster_config::DomainSection,
+    problems: &mut Vec<Problem>,
+) -> (String, TopologyDomain) {
+    let level = config.level.iter().position(|l| l.name == section.level).unwrap_or(0);
+    let place = format!("[[domain]] {}", section.name);
+    let nodes = section.nodes.iter().flat_map(|list| expand(list, &place, problems));
+    let domain = TopologyDomain {
+        level: level as u32,
+        parent: section.above.clone(),
+        nodes: nodes.collect(),
+        link: LinkSpeed(section.link),
+    };
+    (section.name.clone(), domain)
+}
+
+fn problem(source: &str, found: &muster_slurm_syntax::problem::Problem) -> Problem {
+    Problem {
+        code: "E_CONFIG_INVALID",
+        source: source.to_owned(),
+        message: found.what.clone(),
+        hint: found.hints.first().cloned(),
+        ..Problem::default()
     }
 }
 

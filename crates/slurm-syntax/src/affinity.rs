@@ -18,8 +18,8 @@
 
 use crate::problem::{Code, Problem, quoted};
 use muster_model::{
-    Affinity, Expression, Heed, JobTerm, Labels, Node, Operator, SpreadRule, TaintEffect, Term,
-    Toleration, Wish,
+    Affinity, Expression, Heed, JobTerm, Labels, Node, Operator, SpreadRule, Taint, TaintEffect,
+    Term, Toleration, Wish,
 };
 use std::fmt::Write as _;
 
@@ -280,6 +280,23 @@ fn toleration(reader: &mut Reader<'_>) -> Result<Toleration, Problem> {
     Ok(toleration)
 }
 
+/// Reads a taint of a node: `key=value:EFFECT`, without an effect `NoSchedule`.
+///
+/// # Errors
+/// [`Code::AffinityBad`], with the character where reading ended.
+pub fn taint(text: &str) -> Result<Taint, Problem> {
+    let mut reader = Reader::new(text)?;
+    let key = key(&mut reader)?;
+    let value = if reader.eat('=') { value(&mut reader)? } else { String::new() };
+    let mut effect = TaintEffect::NoSchedule;
+    if reader.eat(':') {
+        let what = "an effect is NoSchedule, PreferNoSchedule or NoExecute";
+        effect = TaintEffect::of_word(reader.word()).ok_or_else(|| reader.wrong(what))?;
+    }
+    reader.end()?;
+    Ok(Taint { key, value, effect })
+}
+
 /// Reads one `--labels` into what was said before.
 ///
 /// # Errors
@@ -482,6 +499,8 @@ mod tests {
             |text: &str| tolerations(text, &mut Affinity::default()).expect_err(text).what;
         assert!(tolerated("a:Never").contains("an effect is"));
         assert!(tolerated("a:NoSchedule@3").contains("NoExecute only"));
+        assert_eq!(taint("gpu=h100:NoExecute").expect("read").to_string(), "gpu=h100:NoExecute");
+        assert!(taint("gpu:Never").is_err());
         assert!(labels("name=x", &mut Labels::new()).is_err());
     }
 

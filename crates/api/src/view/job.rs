@@ -26,6 +26,7 @@ impl JobView {
             deadline_ms: spec.deadline,
             gates: job.gates.iter().map(GateView::from).collect(),
             stdio: spec.stdio.clone(),
+            placement: None,
             stdout_path: String::new(),
             stderr_path: String::new(),
             stdin_path: String::new(),

@@ -227,17 +227,22 @@ impl LicenceView {
 }
 
 impl SwitchView {
-    /// Every switch that a node names, leaves first.
+    /// Every switch, rack or block with nodes, the lowest level first.
     pub fn all(state: &State) -> Vec<Self> {
+        let nodes: Vec<&Node> = state.nodes.values().map(AsRef::as_ref).collect();
+        let paths = state.topology.paths(&nodes);
         let mut below: BTreeMap<(u32, &str), BTreeSet<&str>> = BTreeMap::new();
-        for node in state.nodes.values() {
-            for (level, name) in node.switches.iter().enumerate() {
+        for node in &nodes {
+            let path = paths.get(&node.id).into_iter().flatten();
+            for (level, name) in path.enumerate().filter_map(|(l, name)| Some((l, (*name)?))) {
                 below.entry((level as u32, name)).or_default().insert(&node.name);
             }
         }
         let view = |((level, name), nodes): ((u32, &str), BTreeSet<&str>)| Self {
             name: name.to_owned(),
             level,
+            level_name: state.topology.level_name(level as usize),
+            link_mbs: state.topology.link(level as usize, name).0,
             node_list: fold_hosts(&nodes.into_iter().collect::<Vec<_>>()),
         };
         below.into_iter().map(view).collect()

@@ -17,6 +17,9 @@ pub(super) fn configure(
         events.push(EventKind::PolicySet { policy: Box::new(site.policy.clone()) });
     }
     accounts(state, site, &mut events)?;
+    if *state.topology != site.topology {
+        events.push(EventKind::TopologySet { topology: Box::new(site.topology.clone()) });
+    }
     let implied = Qos { name: DEFAULT_QOS.to_owned(), ..Qos::default() };
     let missing = !site.qos.iter().any(|q| q.name == DEFAULT_QOS);
     let wanted: Vec<&Qos> = site.qos.iter().chain(missing.then_some(&implied)).collect();

@@ -1,6 +1,8 @@
 //! The configuration as the writer takes it.
 
-use muster_model::{Account, CpuSet, DeviceMode, Licence, Partition, Policy, Qos};
+use muster_model::{
+    Account, CpuSet, DeviceMode, Labels, Licence, Partition, Policy, Qos, Taint, Topology,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that a configuration says about nodes, partitions, people and policy.
@@ -16,6 +18,8 @@ pub struct Site {
     pub qos: Vec<Qos>,
     /// All licences.
     pub licences: Vec<Licence>,
+    /// How the nodes are joined.
+    pub topology: Topology,
     /// The policy.
     pub policy: Policy,
     /// The daemon starts: what unfinished jobs still name stays, in place of a refusal.
@@ -31,6 +35,10 @@ pub struct NodeOverlay {
     pub weight: u32,
     /// Names of the switches above it, leaf first.
     pub switches: Vec<String>,
+    /// Labels.
+    pub labels: Labels,
+    /// Marks that keep jobs away.
+    pub taints: BTreeSet<Taint>,
     /// Other countable resources.
     pub gres: BTreeMap<String, u64>,
     /// How devices may be given out, `None` for all of the node; the last that names one counts.

@@ -10,9 +10,9 @@ use axum::extract::{Path, State as Given};
 use axum::{Extension, Json};
 use hyper::StatusCode;
 use muster_api::{
-    ApiError, JobEnd, JobPage, JobRef, JobView, PAGE_DEFAULT, PayloadView, ReasonView, ScriptView,
-    StepAccess, SubmitRequest, SubmitResponse, WaitQuery, WaitResponse, WhatIfRequest,
-    WhatIfResponse, WhyPage, WhyView,
+    ApiError, JobEnd, JobPage, JobRef, JobView, LevelCount, PAGE_DEFAULT, PayloadView,
+    PlacementView, ReasonView, ScriptView, StepAccess, SubmitRequest, SubmitResponse, WaitQuery,
+    WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyView,
 };
 use muster_control::command::{Command, CommandError, Principal, Reply};
 use muster_control::need;
@@ -133,6 +133,7 @@ pub(crate) fn views(app: &App, job: &JobRef) -> Result<JobPage, Refusal> {
             JobView::of(&known.state, job, known.reason(job).map_or(&[], std::slice::from_ref));
         view.row.fold_tasks_where_many(&tasks);
         fill_paths(&known, job, &mut view);
+        view.placement = placement(&known, job);
         jobs.push(view);
     }
     Ok(JobPage { jobs, next: None, now_ms: App::now() })
@@ -159,6 +160,38 @@ fn alike(known: &Known, ids: &[JobId]) -> Vec<(JobId, Vec<u32>)> {
         }
     }
     groups
+}
+
+/// How the nodes of a job that runs lie to each other.
+fn placement(known: &Known, job: &Job) -> Option<PlacementView> {
+    let placement = job.placement.as_ref().filter(|_| job.state.holds_resources())?;
+    let cost = muster_control::cost(&known.state, placement);
+    let count = |(level, n): &(String, u32)| LevelCount { level: level.clone(), domains: *n };
+    let bottleneck = cost.bottleneck.as_ref().map(|b| match b.steps {
+        1 => format!("{} {}", b.level, b.domain),
+        n => format!("{n} steps share the links out of {} {}", b.level, b.domain),
+    });
+    if cost.domains.is_empty() && cost.ring.0 == 0 {
+        return None;
+    }
+    let mut text = match &cost.meets_at {
+        Some(level) => format!("in one {level}"),
+        None => "in no one place".to_owned(),
+    };
+    if cost.ring.0 > 0 {
+        text = format!("{text}; ring of {}, at best {}", cost.ring, cost.ideal);
+    }
+    if let Some(slowest) = bottleneck.as_ref().filter(|_| cost.ring < cost.ideal) {
+        text = format!("{text}; slowest: {slowest}");
+    }
+    Some(PlacementView {
+        domains: cost.domains.iter().map(count).collect(),
+        meets_at: cost.meets_at.unwrap_or_default(),
+        ring_mbs: cost.ring.0,
+        ideal_mbs: cost.ideal.0,
+        bottleneck: bottleneck.unwrap_or_default(),
+        text,
+    })
 }
 
 /// The output, error and input paths with the patterns filled in.

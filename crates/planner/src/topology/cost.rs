@@ -1,14 +1,17 @@
 //! What a placement costs: the speed of a ring over its nodes, and what is in the way.
 //!
 //! The model is a ring all-reduce over the job's nodes in rank order, both directions of a link
-//! apart. Each step of the ring goes up to the lowest domain that its two nodes share and down
+//! apart, and inside each node over its GPUs ([`muster_model::links::ring`]). Each step between nodes goes up to the lowest domain that its two nodes share and down
 //! again; it is as fast as the slowest of: the links of that domain, and its part of the links out
 //! of every domain that it leaves. The ring is as fast as its slowest step. Sources: the ring's
 //! volume, `2(n-1)/n` of the data on every link (Patarasuk and Yuan, JPDC 2009); a step's part of an
 //! uplink is one over the ring's steps through it.
 
-use muster_model::{LinkSpeed, NodeId, Placement, State};
+use muster_model::{LinkSpeed, Node, NodeId, Placement, State, links};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// All sets of so many devices of a node are tried for the ideal.
+const DEVICES_EXACT: usize = 8;
 
 /// The predicted speed of a ring over a placement's nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,12 +46,45 @@ pub struct Bottleneck {
 pub fn cost(state: &State, placement: &Placement) -> Cost {
     let rank_order: Vec<NodeId> = placement.nodes.iter().map(|share| share.node).collect();
     let site = Site::new(state);
-    let (ring, bottleneck) = site.ring(&rank_order);
+    let (mut ring, mut bottleneck) = site.ring(&rank_order);
+    for share in &placement.nodes {
+        let devices: Vec<u32> = share.devices.iter().map(|d| d.index).collect();
+        let Some(node) = state.nodes.get(&share.node) else { continue };
+        let inner = inside(node, &devices);
+        if inner.0 > 0 && inner.slower(ring) == inner && inner != ring {
+            let (level, domain) = ("node".to_owned(), node.name.clone());
+            (ring, bottleneck) = (inner, Some(Bottleneck { level, domain, steps: 1 }));
+        }
+    }
     let domains = site.domains(&rank_order);
     let meets_at = domains.iter().find(|(_, n)| *n == 1).map(|(name, _)| name.clone());
-    let (ideal, _) = site.ring(&site.nearest(state, placement));
+    let nearest = site.nearest(state, placement);
+    let count = placement.nodes.iter().map(|s| s.devices.len()).max().unwrap_or(0);
+    let best = |id: &NodeId| state.nodes.get(id).map_or(LinkSpeed(0), |n| best_inside(n, count));
+    let ideal = nearest.iter().map(best).fold(site.ring(&nearest).0, LinkSpeed::slower);
     let ideal = if ideal < ring { ring } else { ideal };
     Cost { domains, meets_at, ring, bottleneck, ideal }
+}
+
+/// The ring over some devices of a node; zero for fewer than two.
+fn inside(node: &Node, devices: &[u32]) -> LinkSpeed {
+    LinkSpeed(u64::from(links::ring(node, devices).1) * 1000)
+}
+
+/// The fastest ring that so many devices of an empty node can make; all sets of up to eight devices
+/// are tried.
+fn best_inside(node: &Node, count: usize) -> LinkSpeed {
+    let total = node.devices.len().min(DEVICES_EXACT);
+    if count < 2 || count > total {
+        return LinkSpeed(0);
+    }
+    let sets = (0u32..1 << total).filter(|set| set.count_ones() as usize == count);
+    sets.map(|set| {
+        let devices: Vec<u32> = (0..total as u32).filter(|i| set & (1 << i) != 0).collect();
+        inside(node, &devices)
+    })
+    .max()
+    .unwrap_or_default()
 }
 
 /// The predicted ring speed over these nodes in this order.
