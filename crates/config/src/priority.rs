@@ -246,8 +246,8 @@ texts! {
     Word: ShareWord, Factor;
 }
 
-fn tres(amounts: &Option<Amounts>) -> Tres {
-    amounts.as_ref().map(|amounts| amounts.0.clone()).unwrap_or_default()
+fn tres(amounts: Option<&Amounts>) -> Tres {
+    amounts.map(|amounts| amounts.0.clone()).unwrap_or_default()
 }
 
 macro_rules! association_limits {
@@ -256,15 +256,15 @@ macro_rules! association_limits {
         AssociationLimits {
             grp_jobs: s.grp_jobs,
             grp_submit_jobs: s.grp_submit_jobs,
-            grp_tres: tres(&s.grp_tres),
-            grp_tres_mins: tres(&s.grp_tres_mins),
-            grp_tres_run_mins: tres(&s.grp_tres_run_mins),
+            grp_tres: tres(s.grp_tres.as_ref()),
+            grp_tres_mins: tres(s.grp_tres_mins.as_ref()),
+            grp_tres_run_mins: tres(s.grp_tres_run_mins.as_ref()),
             grp_wall: s.grp_wall.map(Into::into),
             max_jobs: s.max_jobs,
             max_submit_jobs: s.max_submit_jobs,
-            max_tres: tres(&s.max_tres),
-            max_tres_per_node: tres(&s.max_tres_per_node),
-            max_tres_mins: tres(&s.max_tres_mins),
+            max_tres: tres(s.max_tres.as_ref()),
+            max_tres_per_node: tres(s.max_tres_per_node.as_ref()),
+            max_tres_mins: tres(s.max_tres_mins.as_ref()),
             max_wall: s.max_wall.map(Into::into),
         }
     }};
@@ -290,21 +290,21 @@ impl QosSection {
         QosLimits {
             grp_jobs: self.grp_jobs,
             grp_submit_jobs: self.grp_submit_jobs,
-            grp_tres: tres(&self.grp_tres),
-            grp_tres_mins: tres(&self.grp_tres_mins),
-            grp_tres_run_mins: tres(&self.grp_tres_run_mins),
+            grp_tres: tres(self.grp_tres.as_ref()),
+            grp_tres_mins: tres(self.grp_tres_mins.as_ref()),
+            grp_tres_run_mins: tres(self.grp_tres_run_mins.as_ref()),
             grp_wall: self.grp_wall.map(Into::into),
             max_jobs_per_user: self.max_jobs_per_user,
             max_jobs_per_account: self.max_jobs_per_account,
             max_submit_jobs_per_user: self.max_submit_jobs_per_user,
             max_submit_jobs_per_account: self.max_submit_jobs_per_account,
-            max_tres_per_user: tres(&self.max_tres_per_user),
-            max_tres_per_account: tres(&self.max_tres_per_account),
-            max_tres_per_job: tres(&self.max_tres_per_job),
-            max_tres_per_node: tres(&self.max_tres_per_node),
-            max_tres_mins_per_job: tres(&self.max_tres_mins_per_job),
+            max_tres_per_user: tres(self.max_tres_per_user.as_ref()),
+            max_tres_per_account: tres(self.max_tres_per_account.as_ref()),
+            max_tres_per_job: tres(self.max_tres_per_job.as_ref()),
+            max_tres_per_node: tres(self.max_tres_per_node.as_ref()),
+            max_tres_mins_per_job: tres(self.max_tres_mins_per_job.as_ref()),
             max_wall: self.max_wall.map(Into::into),
-            min_tres_per_job: tres(&self.min_tres_per_job),
+            min_tres_per_job: tres(self.min_tres_per_job.as_ref()),
             min_prio_threshold: self.min_prio_threshold,
         }
     }

@@ -90,7 +90,9 @@ pub(crate) fn room<'a>(
         for share in placement.nodes.iter().filter(|s| s.node == id) {
             cpus.remove_all(&share.cpus);
             memory = memory.saturating_sub(share.memory.0);
-            parts.iter_mut().for_each(|p| p.take(&share.devices, job.spec.owner.uid));
+            for part in &mut parts {
+                part.take(&share.devices, job.spec.owner.uid);
+            }
             devices.retain(|i| share.devices.iter().all(|d| d.index != *i));
             for (name, count) in &share.gres {
                 if let Some(left) = gres.get_mut(name) {

@@ -39,11 +39,13 @@ pub(crate) fn wrong(state: &State, job: &Job, nodes: &[&Node]) -> Option<String>
             return Some("there is no level for segments".to_owned());
         }
         let mut counts: BTreeMap<Option<&str>, u32> = BTreeMap::new();
-        names(0).into_iter().for_each(|name| *counts.entry(name).or_default() += 1);
-        let bad = |(name, n): (&Option<&str>, &u32)| {
-            name.is_none() || n % size != 0 || (asked.segments == Segments::Spread && *n != size)
+        for name in names(0) {
+            *counts.entry(name).or_default() += 1;
+        }
+        let bad = |(name, n): (Option<&str>, u32)| {
+            name.is_none() || n % size != 0 || (asked.segments == Segments::Spread && n != size)
         };
-        if counts.iter().any(bad) {
+        if counts.into_iter().any(bad) {
             return Some(format!("they do not part into segments of {size}"));
         }
     }

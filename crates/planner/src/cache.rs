@@ -115,7 +115,6 @@ impl Cache {
             || seen.accounts != state.accounts
             || seen.partitions != state.partitions
             || seen.reservations != state.reservations
-            || (!state.reservations.is_empty() && seen.accounts != state.accounts)
             || seen.topology != state.topology
             || seen.index.node_by_name != state.index.node_by_name
     }

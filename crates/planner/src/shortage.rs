@@ -356,16 +356,10 @@ fn lacking(bare: &World, ask: &Ask, wanted: u32, found: u32) -> String {
             "gpus" => "GPUs",
             word => word,
         };
-        return format!(
-            "needs {} {gpus} on one node; the largest node has {}",
-            least_gpus, most_gpus
-        );
+        return format!("needs {least_gpus} {gpus} on one node; the largest node has {most_gpus}");
     }
     if least_cpus > most_cpus {
-        return format!(
-            "needs {} CPUs on one node; the largest node has {}",
-            least_cpus, most_cpus
-        );
+        return format!("needs {least_cpus} CPUs on one node; the largest node has {most_cpus}");
     }
     if least_memory > most_memory {
         return format!(

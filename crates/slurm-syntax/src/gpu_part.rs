@@ -72,6 +72,7 @@ pub fn parse_profile(text: &str) -> Result<String, Problem> {
 }
 
 /// What `--gres=shard:N` and `--gres=mps:N` ask for; `None` for other resources.
+#[allow(clippy::option_option)] // a part of a GPU, with or without an isolation
 pub(crate) fn of_gres(name: &str) -> Option<Option<Isolation>> {
     match name {
         "shard" => Some(None),

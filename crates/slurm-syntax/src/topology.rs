@@ -247,7 +247,7 @@ fn block(lines: &[Line<'_>]) -> Result<Topology, FileProblem> {
         }
         let names = line.hosts("blockname")?;
         match names.as_slice() {
-            [] if line.text("blocksizes").is_some() => continue,
+            [] if line.text("blocksizes").is_some() => {}
             [name] if blocks.iter().all(|b| b.0 != *name) => {
                 let nodes = line.hosts("nodes")?;
                 if let Some(node) = nodes.iter().find(|node| !node_of.insert((*node).clone())) {
@@ -380,7 +380,8 @@ mod tests {
             let mut next = 1;
             let mut text = format!("BlockSizes={sizes}\n");
             for (at, n) in nodes.iter().enumerate() {
-                text.push_str(&format!("BlockName=b{at} Nodes=n[{next}-{}]\n", next + n - 1));
+                let line = format!("BlockName=b{at} Nodes=n[{next}-{}]\n", next + n - 1);
+                text.push_str(&line);
                 next += n;
             }
             file(&text)

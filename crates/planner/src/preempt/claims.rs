@@ -261,7 +261,9 @@ impl Round<'_> {
     fn give_cpus(&mut self, still: &[&Arc<Job>]) {
         for job in still {
             self.rehold(job, |placement| {
-                placement.nodes.iter_mut().for_each(|share| share.cpus = Default::default());
+                for share in &mut placement.nodes {
+                    share.cpus = muster_model::CpuSet::new();
+                }
             });
         }
     }

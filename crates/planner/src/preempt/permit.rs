@@ -59,7 +59,8 @@ impl<'a> Permits<'a> {
         let by_qos = self.qos(asker.job).is_some_and(|qos| !qos.preempts.is_empty());
         let by_tier = policy.tiers && self.state.partitions.values().any(|p| p.tier < asker.tier);
         let by_quota = policy.reclaim != PreemptMode::Off
-            && self.quotas.as_ref().is_some_and(|q| q.owner(self.state, asker.job).is_some());
+            && self.quotas.is_some()
+            && Quotas::owner(self.state, asker.job).is_some();
         by_qos || by_tier || by_quota
     }
 
@@ -79,7 +80,7 @@ impl<'a> Permits<'a> {
         }
         if let Some(quotas) = &self.quotas
             && !quotas.is_borrowed(victim.id)
-            && quotas.owner(self.state, victim) != quotas.owner(self.state, asker.job)
+            && Quotas::owner(self.state, victim) != Quotas::owner(self.state, asker.job)
         {
             return Err(Protection::Guaranteed);
         }
@@ -117,12 +118,12 @@ impl<'a> Permits<'a> {
         } else {
             self.qos(victim).is_some_and(|qos| qos.preempts.contains(&asker.job.spec.qos))
         };
-        let owner = quotas.owner(self.state, asker.job);
+        let owner = Quotas::owner(self.state, asker.job);
         self.state.policy.preemption.reclaim != PreemptMode::Off
             && !is_outranked
             && quotas.is_borrowed(victim.id)
             && owner.is_some()
-            && owner != quotas.owner(self.state, victim)
+            && owner != Quotas::owner(self.state, victim)
     }
 
     /// What its QOS says, else its partition, else the policy; a job that cannot start anew ends.

@@ -77,7 +77,7 @@ impl Quotas {
     }
 
     /// The account whose guarantee the job is counted to.
-    pub(crate) fn owner<'a>(&self, state: &'a State, job: &Job) -> Option<&'a str> {
+    pub(crate) fn owner<'a>(state: &'a State, job: &Job) -> Option<&'a str> {
         owner_of(state, job).map(|(owner, _)| owner)
     }
 

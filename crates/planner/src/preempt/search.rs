@@ -359,7 +359,9 @@ impl Round<'_> {
     fn step_aside(&mut self, job: &Arc<Job>, mode: PreemptMode) {
         match mode {
             PreemptMode::Suspend => self.rehold(job, |placement| {
-                placement.nodes.iter_mut().for_each(|share| share.cpus = Default::default());
+                for share in &mut placement.nodes {
+                    share.cpus = muster_model::CpuSet::new();
+                }
             }),
             _ => {
                 if let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) {

@@ -149,7 +149,9 @@ impl Search<'_> {
             for candidate in group.iter().rev() {
                 left.entry(even.place(candidate.node)).or_default().push(candidate);
             }
-            left.values_mut().for_each(|members| members.sort_by_key(|c| c.forced));
+            for members in left.values_mut() {
+                members.sort_by_key(|c| c.forced);
+            }
             let mut more: BTreeMap<u32, u32> = BTreeMap::new();
             let mut chosen: Chosen<'a> = Vec::new();
             while chosen.len() < self.count as usize {

@@ -95,7 +95,7 @@ impl<'a> Joint<'a> {
         if self.must_connect(count) {
             keys.push(self.map.roots());
         }
-        keys.extend(self.fence.first.iter().map(|key| key.as_ref()));
+        keys.extend(self.fence.first.iter().map(AsRef::as_ref));
         keys
     }
 
