@@ -111,7 +111,7 @@ impl Loop {
             let wanted = self.progress.plan_wanted;
             if wanted {
                 pause = pause.min(self.progress.rest_until.map_or(Duration::ZERO, until));
-            } else if !self.writer.state().index.pending.is_empty()
+            } else if is_waiting(self.writer.state())
                 && let Some(at) = self.progress.planned_at
             {
                 pause = pause.min(until(at + self.settings.replan));
@@ -356,7 +356,7 @@ impl Loop {
             return;
         }
         let now = Instant::now();
-        let waiting = !self.writer.state().index.pending.is_empty();
+        let waiting = is_waiting(self.writer.state());
         let long_ago = progress.planned_at.is_none_or(|at| now >= at + self.settings.replan);
         let wanted = progress.plan_wanted || (waiting && long_ago);
         if !wanted {
@@ -407,6 +407,11 @@ impl Loop {
         }
         self.final_snapshotter.snapshot(self.writer.state()).map(drop)
     }
+}
+
+/// True where a round may have something to do: a job waits, or stands still for another.
+fn is_waiting(state: &muster_model::State) -> bool {
+    !state.index.pending.is_empty() || !state.index.evicted.is_empty()
 }
 
 /// However the writer ends, also by a fault: nobody goes on waiting for it.

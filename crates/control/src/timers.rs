@@ -2,7 +2,9 @@
 
 use crate::reservations::Tender;
 use crate::turn::Turn;
-use muster_model::{ApplyError, EventKind, Job, JobId, Seconds, State, StopCause, Timestamp};
+use muster_model::{
+    ApplyError, EventKind, Job, JobId, PreemptMode, Seconds, State, StopCause, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ended jobs that one event forgets.
@@ -114,12 +116,26 @@ fn next_of(job: &Job, now: Timestamp) -> Option<Timestamp> {
     let deadline = job.spec.deadline.filter(|at| *at > now || job.state.holds_resources());
     let deadline = deadline.filter(|_| job.stop.is_none());
     let eligible = job.eligible.filter(|at| job.is_pending() && *at > now);
-    [deadline, eligible].into_iter().flatten().min()
+    let checkpointed = job.eviction.as_ref().filter(|_| job.stop.is_none());
+    let checkpointed = checkpointed
+        .filter(|eviction| eviction.mode == PreemptMode::Checkpoint)
+        .map(|eviction| eviction.stop_at);
+    [deadline, eligible, checkpointed].into_iter().flatten().min()
 }
 
-/// A running job whose deadline has come ends; a waiting one is the planner's to reject.
+/// A running job whose deadline has come ends; a waiting one is the planner's to reject. One that
+/// has had its time for a checkpoint makes room.
 fn expire(turn: &mut Turn, id: JobId) -> Result<(), ApplyError> {
     let at = turn.at;
+    let asked = turn.state.jobs.get(&id).and_then(|job| {
+        job.eviction.as_ref().filter(|eviction| {
+            job.stop.is_none() && eviction.mode == PreemptMode::Checkpoint && eviction.stop_at <= at
+        })
+    });
+    if let Some(by) = asked.map(|eviction| eviction.by) {
+        let cause = StopCause::Preempted(by);
+        turn.apply(EventKind::JobStop { job: id, cause, hurry: false })?;
+    }
     let late = turn.state.jobs.get(&id).is_some_and(|job| {
         job.state.holds_resources()
             && job.stop.is_none()

@@ -180,6 +180,9 @@ const fn matters_to_plans(kind: &EventKind) -> bool {
             | EventKind::JobSuspend { .. }
             | EventKind::JobsForgotten { .. }
             | EventKind::JobPlaced { .. }
+            | EventKind::JobClaimed { .. }
+            | EventKind::JobPreempted { .. }
+            | EventKind::JobCheckpointed { .. }
             | EventKind::Round
     )
 }
@@ -193,6 +196,8 @@ fn history_row(seq: u64, before: &Job, after: &Job) -> HistoryRow {
     let state = match before.stop.as_ref().map(|s| &s.cause) {
         Some(StopCause::Preempted(_)) => JobState::Preempted,
         Some(_) => JobState::Cancelled,
+        // It was asked for a checkpoint and left by itself.
+        None if before.eviction.is_some() => JobState::Preempted,
         None => JobState::NodeFail,
     };
     let job = Job {

@@ -101,7 +101,7 @@ pub use sharing::{
     DeviceMode, DeviceWish, GpuShare, Isolation, MigInstance, MigMode, MigSlot, Sharing,
 };
 pub use spec::{
-    Checkpoint, JobKind, JobSpec, MailSpec, OpenMode, Owner, SignalSpec, SignalTarget, Stdio,
+    Checkpoint, Gang, JobKind, JobSpec, MailSpec, OpenMode, Owner, SignalSpec, SignalTarget, Stdio,
     Volume,
 };
 pub use state::{NodeMap, State};

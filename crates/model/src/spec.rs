@@ -81,6 +81,9 @@ pub struct JobSpec {
     /// How it is checkpointed and restarted.
     #[serde(skip_serializing_if = "is_default")]
     pub checkpoint: Option<Checkpoint>,
+    /// The gang that it starts with (`#MUSTER --gang=NAME:SIZE`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub gang: Option<Gang>,
     /// The container image (`#MUSTER --image`), for engines that run images.
     #[serde(skip_serializing_if = "is_default")]
     pub image: Option<String>,
@@ -212,6 +215,15 @@ pub struct Checkpoint {
     /// `MUSTER_CHECKPOINT_DIR`.
     #[serde(skip_serializing_if = "is_default")]
     pub variable: String,
+}
+
+/// Jobs of one user that start together: the first of the name, so many at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Gang {
+    /// Its name, among the user's own.
+    pub name: String,
+    /// How many jobs it has; at least two.
+    pub size: u32,
 }
 
 /// A directory or volume that a job needs (`#MUSTER --volume=SOURCE:TARGET[:ro]`).

@@ -71,6 +71,8 @@ pub struct Index {
     pub dependents: OrdMap<GateTarget, OrdSet<JobId>>,
     /// Unfinished jobs by user id and name.
     pub unfinished: OrdMap<(u32, String), OrdSet<JobId>>,
+    /// Unfinished members of gangs by user id and name.
+    pub gangs: OrdMap<(u32, String), OrdSet<JobId>>,
     /// Waiting jobs that room is held for.
     pub claimants: OrdSet<JobId>,
     /// Jobs that make room for others, or stand still for them.
@@ -277,6 +279,10 @@ impl Index {
             .entry((job.spec.owner.uid, job.spec.name.clone()))
             .or_default()
             .insert(job.id);
+        if let Some(gang) = &job.spec.gang {
+            let key = (job.spec.owner.uid, gang.name.clone());
+            self.gangs.entry(key).or_default().insert(job.id);
+        }
         if job.is_pending() {
             self.pending.insert(job.id);
             if job.claim.is_some() {
@@ -303,6 +309,9 @@ impl Index {
             return;
         }
         remove_from(&mut self.unfinished, &(job.spec.owner.uid, job.spec.name.clone()), job.id);
+        if let Some(gang) = &job.spec.gang {
+            remove_from(&mut self.gangs, &(job.spec.owner.uid, gang.name.clone()), job.id);
+        }
         if job.is_pending() {
             self.pending.remove(&job.id);
             self.claimants.remove(&job.id);

@@ -134,6 +134,11 @@ fn whole(state: &State, starts: &[Start], found: &mut Vec<Violation>) {
     if let Some(part) = state.jobs.get(&first.job).and_then(|j| j.het) {
         expected = (0..part.size).map(|o| JobId(part.leader.0.saturating_add(o))).collect();
     }
+    if let Some(job) = state.jobs.get(&first.job)
+        && let Some(gang) = &job.spec.gang
+    {
+        expected = gang_of(state, job, gang.size, &gang.name);
+    }
     let mut present: Vec<JobId> = starts.iter().map(|s| s.job).collect();
     present.sort_unstable();
     if present != expected {
@@ -144,6 +149,24 @@ fn whole(state: &State, starts: &[Start], found: &mut Vec<Violation>) {
             detail: format!("should start together: {expected:?}"),
         });
     }
+}
+
+/// The waiting members of a gang that start with one: all that went back to the queue, else so
+/// many of those that never began, in order of number.
+fn gang_of(state: &State, job: &Job, size: u32, name: &str) -> Vec<JobId> {
+    let alike = |other: &&std::sync::Arc<Job>| {
+        other.is_pending()
+            && other.spec.owner.uid == job.spec.owner.uid
+            && other.spec.gang.as_ref().is_some_and(|gang| gang.name == name)
+            && (other.attempt > 0) == (job.attempt > 0)
+    };
+    let all: Vec<JobId> = state.jobs.values().filter(alike).map(|other| other.id).collect();
+    if job.attempt > 0 {
+        return all;
+    }
+    let mut chunks = all.chunks(size.max(1) as usize);
+    let own = chunks.find(|chunk| chunk.contains(&job.id)).map(<[_]>::to_vec);
+    own.filter(|chunk| chunk.len() == size as usize).unwrap_or_default()
 }
 
 fn throttle(state: &State, array: JobId, started: Vec<JobId>, found: &mut Vec<Violation>) {

@@ -49,6 +49,7 @@ fn could_run(state: &State, plan: &Plan, job: &Job, partition: &Partition) -> bo
     });
     if throttled
         || job.het.is_some()
+        || job.spec.gang.is_some()
         || request.switches.is_some()
         || crate::affinity::looks_at_jobs(job)
         || job.eligible.is_none_or(|at| at > plan.now)

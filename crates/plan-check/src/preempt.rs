@@ -188,10 +188,7 @@ fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violat
             say(Rule::VictimLeaving, "has nothing to give up, or gives it up already".to_owned());
             continue;
         };
-        let size = job.het.map_or(1, |part| part.size);
-        let first = job.het.map_or(job.id, |part| part.leader);
-        let gang = (0..size).map(|offset| JobId(first.0.saturating_add(offset)));
-        if !gang.into_iter().all(|id| present.contains(&id)) {
+        if !started_with(state, job).iter().all(|id| present.contains(id)) {
             say(Rule::VictimGang, "is preempted without the rest of its gang".to_owned());
         }
         if let Some(why) = by.iter().find_map(|by| protected(state, by, tier, job, victim, more)) {
@@ -202,6 +199,19 @@ fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violat
             say(Rule::VictimExempt, format!("is exempt until {exempt}"));
         }
     }
+}
+
+/// Those that it started with and that still have something: het components, a gang's members.
+fn started_with(state: &State, job: &Job) -> BTreeSet<JobId> {
+    let same = |other: &&std::sync::Arc<Job>| {
+        let het = job.het.is_some() && other.het.map(|p| p.leader) == job.het.map(|p| p.leader);
+        let gang = job.spec.gang.is_some()
+            && other.spec.gang.as_ref().map(|g| &g.name) == job.spec.gang.as_ref().map(|g| &g.name)
+            && other.spec.owner.uid == job.spec.owner.uid
+            && other.placed == job.placed;
+        other.state.holds_resources() && (other.id == job.id || het || gang)
+    };
+    state.jobs.values().filter(same).map(|other| other.id).collect()
 }
 
 fn exempt(state: &State, job: &Job) -> Timestamp {
@@ -261,7 +271,9 @@ fn protected(
     let allowed = match victim.mode {
         PreemptMode::Off => false,
         // What one of a gang cannot do, none of it does.
-        PreemptMode::Cancel => mode == PreemptMode::Cancel || !anew || job.het.is_some(),
+        PreemptMode::Cancel => {
+            mode == PreemptMode::Cancel || !anew || job.het.is_some() || job.spec.gang.is_some()
+        }
         PreemptMode::Requeue => anew && mode != PreemptMode::Cancel,
         PreemptMode::Checkpoint => anew && mode == PreemptMode::Checkpoint,
         PreemptMode::Suspend => mode == PreemptMode::Suspend && !reclaimed,
@@ -326,8 +338,9 @@ fn needless(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Viola
     let Some(partition) = state.partitions.get(&start.placement.partition) else { return };
     let mut gangs: BTreeMap<JobId, Vec<&Victim>> = BTreeMap::new();
     for victim in &preempt.victims {
-        let het = state.jobs.get(&victim.job).and_then(|j| j.het);
-        gangs.entry(het.map_or(victim.job, |part| part.leader)).or_default().push(victim);
+        let with = state.jobs.get(&victim.job).map(|job| started_with(state, job));
+        let first = with.and_then(|with| with.first().copied()).unwrap_or(victim.job);
+        gangs.entry(first).or_default().push(victim);
     }
     let promised: BTreeSet<NodeId> =
         plan.promises.iter().flat_map(|p| p.nodes.iter().copied()).collect();

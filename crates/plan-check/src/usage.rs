@@ -146,7 +146,10 @@ fn check_cpus(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_
         if let Some(eviction) = one.job.eviction.as_ref().filter(|_| one.job.yields_cpus()) {
             let takes = |u: &&Use<'_>| {
                 let leader = u.job.het.map_or(u.job.id, |part| part.leader);
-                u.new && leader != eviction.by && u.share.cpus.intersects(cpus)
+                u.new
+                    && leader != eviction.by
+                    && u.job.spec.gang.is_none()
+                    && u.share.cpus.intersects(cpus)
             };
             if let Some(taker) = uses.iter().find(takes) {
                 let detail = format!("CPUs {cpus} of node {} are kept for others", node.name);

@@ -40,7 +40,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         .iter()
         .filter(|id| !decided.contains(id))
         .filter_map(|id| state.jobs.get(id))
-        .filter(|job| job.het.is_none())
+        .filter(|job| job.het.is_none() && job.spec.gang.is_none())
         .filter(|job| eligible::not_eligible(state, plan.now, job).is_none())
         .filter(|job| !throttled(state, job, &new))
         .take(JOBS_MAX);

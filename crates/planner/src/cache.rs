@@ -180,6 +180,9 @@ fn changed_jobs(old: &State, new: &State) -> BTreeSet<JobId> {
     let mut note = |job: &Arc<Job>| {
         changed.insert(job.id);
         changed.extend(job.het.map(|part| part.leader));
+        for state in [old, new] {
+            changed.extend(crate::together::touched(state, job));
+        }
     };
     for item in old.jobs.diff(&new.jobs) {
         match item {

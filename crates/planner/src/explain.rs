@@ -135,6 +135,9 @@ fn all_reasons(
     if let Some(reason) = reasoner.room_is_made(job.id) {
         return vec![reason];
     }
+    if job.spec.gang.is_some() {
+        return vec![reasoner.gang_reason(job)];
+    }
     let limits = reasoner.limits_on(job);
     if !limits.is_empty() {
         return limits;

@@ -42,6 +42,7 @@ mod suggest;
 mod switches;
 mod tally;
 mod timeline;
+mod together;
 pub mod topology;
 mod world;
 

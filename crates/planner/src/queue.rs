@@ -116,7 +116,10 @@ pub(crate) struct Queue {
 /// `None` for a later component, or where a component is missing.
 pub(crate) fn group<'a>(state: &'a State, job: &'a Arc<Job>) -> Option<Vec<&'a Arc<Job>>> {
     match job.het {
-        None => Some(vec![job]),
+        None => match &job.spec.gang {
+            Some(gang) => crate::together::gang(state, job, gang),
+            None => Some(vec![job]),
+        },
         Some(part) if part.offset > 0 => None,
         Some(part) => (0..part.size)
             .map(|offset| state.jobs.get(&JobId(part.leader.0.saturating_add(offset))))

@@ -94,6 +94,17 @@ pub(crate) fn all(
             reasons.insert(*id, reason);
         }
     }
+    for job in state.index.gangs.values().flatten().filter_map(|id| state.jobs.get(id)) {
+        if job.is_pending() && !reasoner.starts.contains(&job.id) {
+            let reason = gate_reasons(state, job, now)
+                .into_iter()
+                .next()
+                .or_else(|| reasoner.blocked_alone(job))
+                .or_else(|| reasoner.limits_on(job).into_iter().next())
+                .unwrap_or_else(|| reasoner.gang_reason(job));
+            reasons.insert(job.id, reason);
+        }
+    }
     reasoner.het_reasons(&mut reasons);
     reasons.extend(crate::preempt::reasons(state, &outcome.plan));
     for decision in &outcome.plan.decisions {
@@ -182,6 +193,11 @@ impl<'a> Reasoner<'a> {
 
     pub(crate) fn starts_now(&self, job: JobId) -> bool {
         self.starts.contains(&job)
+    }
+
+    /// Why a gang's member that could start by itself waits: for the others, or with them.
+    pub(crate) fn gang_reason(&self, job: &Arc<Job>) -> Reason {
+        crate::together::missing(self.state, self.now, job).unwrap_or_else(|| self.shortage(job))
     }
 
     /// The reason of a job for which room is being made.

@@ -410,6 +410,20 @@ fn files(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Problem
     Ok(true)
 }
 
+/// `NAME:SIZE`.
+fn gang(value: &str) -> Result<muster_model::Gang, Problem> {
+    let bad = || {
+        Problem::new(Code::ValueBad, format!("{} is not a gang", quoted(value)))
+            .hint("write NAME:SIZE with a size of at least 2, for example --gang=ensemble:4")
+    };
+    let (name, size) = value.rsplit_once(':').ok_or_else(bad)?;
+    let size = size.parse().ok().filter(|size| (2..=1024).contains(size)).ok_or_else(bad)?;
+    if name.is_empty() || name.len() > 64 || name.chars().any(char::is_whitespace) {
+        return Err(bad());
+    }
+    Ok(muster_model::Gang { name: name.to_owned(), size })
+}
+
 /// Muster's own options.
 fn own(
     opt: Opt,
@@ -455,6 +469,7 @@ fn own(
                 affinity::labels(text, &mut spec.labels)?;
             }
         }
+        Opt::Gang => spec.gang = Some(gang(value)?),
         Opt::Image => spec.image = Some(free_text(value, 1024)?),
         Opt::Volume => {
             spec.volumes = values

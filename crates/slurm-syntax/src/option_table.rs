@@ -541,6 +541,9 @@ table! {
     Volume, "volume", None, Yes("SRC:DST[:ro]"), 7, true,
         Honoured, [],
         "directory or volume that the job needs; may be repeated";
+    Gang, "gang", None, Yes("NAME:SIZE"), 7, true,
+        Honoured, [],
+        "starts together with the other jobs of this name, as many as SIZE says";
     CheckpointDir, "checkpoint-dir", None, Yes("PATH"), 7, true,
         Honoured, [],
         "where the job's checkpoints lie";

@@ -266,6 +266,7 @@ pub fn job() -> impl Strategy<Value = String> {
         1 => Just(" hold"),
         1 => Just(" label=app:web"),
         1 => Just(" label=app:db"),
+        2 => Just(" gang=g:2"),
         3 => Just(" qos=high"),
         2 => Just(" qos=low"),
         1 => Just(" qos=low checkpoint=4"),

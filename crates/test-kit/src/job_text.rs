@@ -11,7 +11,7 @@ use muster_model::amount::DeviceMilli;
 use muster_model::sharing::GpuShare;
 use muster_model::{
     ArraySpec, Checkpoint, Constraint, Dependency, DependencyKind, DependencyTarget,
-    DependencyTerm, Exclusive, GpuCount, GpuScope, IndexRanges, JobId, JobSpec, Joiner,
+    DependencyTerm, Exclusive, Gang, GpuCount, GpuScope, IndexRanges, JobId, JobSpec, Joiner,
     LicenceRequest, MemoryRequest, NodeCount, Owner, Seconds, Segments, SwitchWish, Timestamp,
 };
 
@@ -62,6 +62,10 @@ fn spec_field(spec: &mut JobSpec, key: &str, value: &str, find: &dyn Fn(&str) ->
         "nice" => spec.nice = number(value),
         "priority" => spec.priority = Some(number(value)),
         "no-requeue" => spec.requeue = false,
+        "gang" => {
+            let (name, size) = value.split_once(':').unwrap_or((value, "2"));
+            spec.gang = Some(Gang { name: name.to_owned(), size: number(size) });
+        }
         // `checkpoint=5`: asked for by SIGUSR1, five minutes before it is told to end.
         "checkpoint" => {
             spec.checkpoint = Some(Checkpoint {

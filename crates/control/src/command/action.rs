@@ -224,6 +224,10 @@ pub(super) fn suspend(
         if !job.state.holds_resources() || job.stop.is_some() {
             return Err(wrong_state(job, "only a running job can be suspended or resumed"));
         }
+        if !suspend && job.makes_way_by(muster_model::PreemptMode::Suspend) {
+            let why = "it stands still for another job and goes on by itself after that";
+            return Err(wrong_state(job, why));
+        }
         Ok(if job.suspend == suspend {
             Vec::new()
         } else {

@@ -140,6 +140,10 @@ fn check_limits(state: &State, at: Timestamp, specs: &[JobSpec]) -> Result<(), C
 }
 
 fn check_array(state: &State, specs: &[JobSpec]) -> Result<(), CommandError> {
+    if specs.len() > 1 && specs.iter().any(|spec| spec.gang.is_some()) {
+        let why = "a heterogeneous job starts together by itself and is of no gang";
+        return Err(bad("gang", why.to_owned()));
+    }
     let max = state.policy.max_array_size;
     for array in specs.iter().filter_map(|spec| spec.array.as_ref()) {
         if specs.len() > 1 {

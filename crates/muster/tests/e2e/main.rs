@@ -12,6 +12,7 @@ mod keep;
 mod kill;
 mod mpi;
 mod place;
+mod preempt;
 mod remedy;
 mod replay;
 mod screen;

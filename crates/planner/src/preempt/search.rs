@@ -128,15 +128,15 @@ impl Round<'_> {
                 }
             }
             if let Some(permit) = permit {
-                let leader = job.het.map_or(job.id, |part| part.leader);
+                let with = crate::together::running_with(state, job);
+                let leader = with.first().copied().unwrap_or(job.id);
                 permitted.entry(leader).or_default().push((Arc::clone(job), permit));
             }
         }
         let mut units: Vec<Unit> = Vec::new();
         for members in permitted.into_values() {
             let Some((first, permit)) = members.first() else { continue };
-            let size = first.het.map_or(1, |part| part.size as usize);
-            if members.len() != size {
+            if members.len() != crate::together::running_with(state, first).len() {
                 continue;
             }
             let permit = members.iter().fold(*permit, |all, (_, permit)| weaker(all, *permit));
