@@ -36,6 +36,13 @@ fn minus(share: &NodeShare, held: &[(&Victim, &NodeShare)]) -> NodeShare {
     left
 }
 
+/// All but the CPUs.
+pub(super) fn take_no_cpus(placement: &mut Placement) {
+    for share in &mut placement.nodes {
+        share.cpus = muster_model::CpuSet::new();
+    }
+}
+
 /// What of a grant a victim does not have. A whole device stays: nobody else may have a part.
 fn part_left(grant: &DeviceGrant, other: &NodeShare) -> Option<DeviceGrant> {
     let theirs = other.devices.iter().find(|d| d.index == grant.index);
@@ -261,9 +268,7 @@ impl Round<'_> {
     fn give_cpus(&mut self, still: &[&Arc<Job>]) {
         for job in still {
             self.rehold(job, |placement| {
-                for share in &mut placement.nodes {
-                    share.cpus = muster_model::CpuSet::new();
-                }
+                take_no_cpus(placement);
             });
         }
     }

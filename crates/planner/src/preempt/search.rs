@@ -9,6 +9,7 @@
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::preempt::Place;
+use crate::preempt::claims::take_no_cpus;
 use crate::preempt::permit::{Asker, Permit};
 use crate::round::{Round, Walk};
 use muster_model::{Amounts, Job, JobId, PreemptMode, Seconds, Timestamp, Victim, VictimOrder};
@@ -359,9 +360,7 @@ impl Round<'_> {
     fn step_aside(&mut self, job: &Arc<Job>, mode: PreemptMode) {
         match mode {
             PreemptMode::Suspend => self.rehold(job, |placement| {
-                for share in &mut placement.nodes {
-                    share.cpus = muster_model::CpuSet::new();
-                }
+                take_no_cpus(placement);
             }),
             _ => {
                 if let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) {
