@@ -138,8 +138,8 @@ fn length_of(field: &str, text: &str) -> Result<Option<Seconds>, Refusal> {
         };
     }
     match duration::parse_limit(text).map_err(|problem| wrong(field, &problem))? {
-        TimeLimit::Unlimited => Ok(None),
-        TimeLimit::Of(Seconds(0)) => Err(bad(field, "it is zero")),
+        // Slurm's words for no end are known by now; zero is none of them here.
+        TimeLimit::Unlimited | TimeLimit::Of(Seconds(0)) => Err(bad(field, "it is zero")),
         TimeLimit::Of(seconds) => Ok(Some(seconds)),
     }
 }

@@ -4,7 +4,7 @@ use muster_api::{ReservationRequest, ReservationView};
 use muster_client::{Client, ClientError};
 use muster_model::{Seconds, TimeLimit};
 use muster_slurm_syntax::duration::print_long;
-use muster_slurm_syntax::hostlist;
+use muster_slurm_syntax::{duration, hostlist};
 use std::fmt::Write as _;
 
 use super::Style;
@@ -232,6 +232,9 @@ fn read(words: &[&str]) -> Result<ReservationRequest, Failure> {
         };
         *field = Some(value.to_owned());
     }
+    if let Some(text) = &request.duration {
+        slurm_duration(text)?;
+    }
     let flags = request.flags.clone().unwrap_or_default();
     for flag in flags.split(',') {
         if let Some((name, after)) = flag.split_once('=')
@@ -241,6 +244,16 @@ fn read(words: &[&str]) -> Result<ReservationRequest, Failure> {
         }
     }
     Ok(request)
+}
+
+/// A duration as Slurm reads it: what it would not take is refused here, though `muster reservation`
+/// knows more forms (case S-02).
+fn slurm_duration(text: &str) -> Result<(), Failure> {
+    let endless = text.eq_ignore_ascii_case("unlimited") || text.eq_ignore_ascii_case("infinite");
+    if endless || duration::parse_limit(text).is_ok() {
+        return Ok(());
+    }
+    Err(Failure::says(format!("Invalid duration {text:?}")))
 }
 
 /// The table of `sinfo --reservation`.
@@ -293,6 +306,11 @@ mod tests {
         assert_eq!(counts.cores.as_deref(), Some("4"));
         assert_eq!(counts.without_flags.as_deref(), Some("MAINT"));
         assert!(super::read(&["Colour=blue"]).is_err());
+        // S-02: a bad time is an error, never "no limit" and never "leave unchanged".
+        for text in ["", "60:", "1::1", "1:2:3:4", "1-2-3", "4h", "1.5", "-60:10", " 10"] {
+            let word = format!("Duration={text}");
+            assert!(super::read(&[&word]).is_err(), "{word}");
+        }
     }
 
     #[test]
