@@ -69,6 +69,7 @@ fn ask(lab: &Lab, who: &Principal, command: Command) -> Result<Meaning, CommandE
     meaning(&lab.state, &mut muster_control::command::Shapes::default(), lab.now, who, command)
 }
 
+#[allow(clippy::needless_pass_by_value)] // orders are made where they are given
 fn create(lab: &mut Lab, order: ReservationOrder) -> Result<Reservation, CommandError> {
     let made = made(&lab.state, lab.now, &root(), &order)?;
     lab.event(EventKind::ReservationSet { reservation: Box::new(made.clone()) });

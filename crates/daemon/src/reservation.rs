@@ -329,6 +329,7 @@ mod tests {
         read(request, &State::default(), &clock)
     }
 
+    #[allow(clippy::unnecessary_wraps)] // every field of a request is an option
     fn text(text: &str) -> Option<String> {
         Some(text.to_owned())
     }
@@ -365,7 +366,8 @@ mod tests {
             let refusal = order(&request).expect_err("it should be refused");
             (refusal.error.code, refusal.error.message)
         };
-        let cases: [(fn(&mut ReservationRequest), &str); 9] = [
+        type Change = fn(&mut ReservationRequest);
+        let cases: [(Change, &str); 9] = [
             (|r| r.start = Some("someday".to_owned()), "E_WHEN_BAD"),
             (|r| r.tz = Some("Asia/Atlantis".to_owned()), "E_TIMEZONE_UNKNOWN"),
             (|r| r.duration = Some("0".to_owned()), "E_VALUE_BAD"),

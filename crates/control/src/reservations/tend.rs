@@ -56,29 +56,10 @@ impl Tender {
             go_on(turn, r)?;
             return Ok(true);
         }
-        if r.purge.is_some() && self.purge(turn, r)? {
+        if r.purge.is_some() && purge(turn, r)? {
             return Ok(true);
         }
         self.replace(turn, r)
-    }
-
-    /// Notes since when it is idle; true where it went for that.
-    fn purge(&mut self, turn: &mut Turn, r: &Reservation) -> Result<bool, ApplyError> {
-        let name = r.name.clone();
-        let idle = r.is_active(turn.at) && !has_jobs(&turn.state, &r.name);
-        match (idle, r.idle_since) {
-            (true, None) => {
-                let since = Some(turn.at);
-                turn.apply(EventKind::ReservationIdle { name, since })?;
-            }
-            (false, Some(_)) => turn.apply(EventKind::ReservationIdle { name, since: None })?,
-            (true, Some(since)) if r.purge.is_some_and(|after| since.plus(after) <= turn.at) => {
-                go_on(turn, r)?;
-                return Ok(true);
-            }
-            _ => {}
-        }
-        Ok(false)
     }
 
     /// Exchanges nodes that failed, or with `REPLACE` nodes that are in use.
@@ -105,6 +86,25 @@ impl Tender {
         turn.apply(EventKind::ReservationNodes { name: r.name.clone(), nodes })?;
         Ok(true)
     }
+}
+
+/// Notes since when it is idle; true where it went for that.
+fn purge(turn: &mut Turn, r: &Reservation) -> Result<bool, ApplyError> {
+    let name = r.name.clone();
+    let idle = r.is_active(turn.at) && !has_jobs(&turn.state, &r.name);
+    match (idle, r.idle_since) {
+        (true, None) => {
+            let since = Some(turn.at);
+            turn.apply(EventKind::ReservationIdle { name, since })?;
+        }
+        (false, Some(_)) => turn.apply(EventKind::ReservationIdle { name, since: None })?,
+        (true, Some(since)) if r.purge.is_some_and(|after| since.plus(after) <= turn.at) => {
+            go_on(turn, r)?;
+            return Ok(true);
+        }
+        _ => {}
+    }
+    Ok(false)
 }
 
 /// The reservation's nodes with others in the place of those that are spent; `None` where there are
