@@ -288,14 +288,15 @@ fn gpus(opt: Opt, value: &str, request: &mut Request) -> Result<bool, Problem> {
             for entry in gres::parse(value)? {
                 if entry.name == "gpu" {
                     request.gpus.push(gpu_count(entry, GpuScope::Node)?);
-                } else if let Some(isolation) = gpu_part::of_gres(&entry.name) {
+                } else if gpu_part::is_pieces(&entry.name) {
                     // A share of one GPU on each node (GRES page, sharing).
                     if entry.count == 0 {
                         continue;
                     }
                     let pieces = parse_count(&entry.count.to_string(), 1)?;
                     request.gpu_share = Some(GpuShare::Pieces(pieces));
-                    request.gpu_isolation = isolation.or(request.gpu_isolation);
+                    request.gpu_isolation =
+                        gpu_part::isolation_of(&entry.name).or(request.gpu_isolation);
                     request.gpus.push(GpuCount {
                         model: entry.kind,
                         count: 1,

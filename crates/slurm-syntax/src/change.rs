@@ -134,7 +134,7 @@ fn of_gres(value: &str, request: &mut Request) -> Result<(), Problem> {
         return Ok(());
     }
     for entry in gres::parse(value)? {
-        if entry.name == "gpu" || crate::gpu_part::of_gres(&entry.name).is_some() {
+        if entry.name == "gpu" || crate::gpu_part::is_pieces(&entry.name) {
             request.gpus.retain(|gpus| gpus.scope != GpuScope::Node);
             request.gpu_share = None;
         } else {

@@ -151,7 +151,7 @@ impl Check<'_, '_> {
         let shares: Vec<String> = named
             .into_iter()
             .flatten()
-            .filter(|g| g.count > 0 && crate::gpu_part::of_gres(&g.name).is_some())
+            .filter(|g| g.count > 0 && crate::gpu_part::is_pieces(&g.name))
             .map(|g| g.name)
             .collect();
         let profile = value(Opt::Mig).and_then(|p| crate::gpu_part::parse_profile(&p).ok());

@@ -71,14 +71,14 @@ pub fn parse_profile(text: &str) -> Result<String, Problem> {
         .hint("write a profile such as 1g.10gb, as nvidia-smi mig -lgip lists them"))
 }
 
-/// What `--gres=shard:N` and `--gres=mps:N` ask for; `None` for other resources.
-#[allow(clippy::option_option)] // a part of a GPU, with or without an isolation
-pub(crate) fn of_gres(name: &str) -> Option<Option<Isolation>> {
-    match name {
-        "shard" => Some(None),
-        "mps" => Some(Some(Isolation::Mps)),
-        _ => None,
-    }
+/// True for `--gres=shard:N` and `--gres=mps:N`, which ask for pieces of a GPU.
+pub(crate) fn is_pieces(name: &str) -> bool {
+    matches!(name, "shard" | "mps")
+}
+
+/// The isolation that such a name brings.
+pub(crate) fn isolation_of(name: &str) -> Option<Isolation> {
+    (name == "mps").then_some(Isolation::Mps)
 }
 
 /// A share in words: `0.5` or `3 pieces`.

@@ -343,7 +343,9 @@ fn check_names(state: &State, shapes: &Shapes, spec: &JobSpec) -> Result<(), Com
         }
     }
     let devices = || shapes.kinds().flat_map(|n| &n.devices);
-    for model in request.gpus.iter().filter(|g| g.count > 0).filter_map(|g| g.model.as_ref()) {
+    let types = request.gpus.iter().filter(|g| g.count > 0).filter_map(|g| g.model.as_deref());
+    // A MIG profile in place of a model, or behind it, is judged with the sizes.
+    for model in types.filter_map(|kind| muster_model::mig::split_type(kind).0) {
         if !devices().any(|d| d.model.eq_ignore_ascii_case(model)) && !state.nodes.is_empty() {
             return Err(unknown("GPU model", model, devices().map(|d| d.model.as_str())));
         }

@@ -7,6 +7,7 @@ mod access;
 mod again;
 mod cli;
 mod clients;
+mod gpus;
 mod jobs;
 mod keep;
 mod kill;
