@@ -26,6 +26,7 @@ usage: cargo xtask COMMAND
   demo [--keep]                          builds muster and runs a training pipeline here
   test [--long] [--only STAGE[,STAGE]]   every check, timed, with a table at the end
   bench [--only NAME] [--json FILE]      the figures that must hold, as table and JSON
+  bench topology                         ring bandwidth of placements, by a model
   bench core [--quick] [--json FILE]     those of the scheduling core alone, on one core
   book                                   writes the generated parts of docs/
   dist [--profile NAME]                  a static binary and a Debian package, in dist/

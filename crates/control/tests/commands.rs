@@ -210,6 +210,33 @@ fn what_no_node_could_ever_run_is_refused_with_numbers() {
 }
 
 #[test]
+fn what_no_nodes_could_ever_be_is_refused_with_the_change_that_would_do() {
+    let mut desk = Desk::new();
+    let lacking = |desk: &mut Desk, change: fn(&mut Submission)| match desk.try_with(change) {
+        Err(CommandError::NeverFits { lacking, .. }) => lacking,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        lacking(&mut desk, |s| {
+            s.specs[0].request.topology.required = Some("rack".into());
+        }),
+        "there is no level rack; levels: none"
+    );
+    assert_eq!(
+        lacking(&mut desk, |s| {
+            let key = "zone".to_owned();
+            let values = vec!["a".to_owned()];
+            let operator = muster_model::Operator::In;
+            let all = vec![muster_model::Expression { key, operator, values }];
+            let mut affinity = muster_model::Affinity::default();
+            affinity.node.required = vec![muster_model::Term { all }];
+            s.specs[0].request.affinity = Some(std::sync::Arc::new(affinity));
+        }),
+        "needs 1 of its nodes with node(zone=a); there are 0 (without that rule 2 would do)"
+    );
+}
+
+#[test]
 fn sizes_are_bounded() {
     let mut desk = Desk::new();
     for change in [

@@ -318,6 +318,8 @@ fn size_option(places: &Places) -> Option<Opt> {
         Opt::Nodes,
         Opt::Ntasks,
         Opt::Constraint,
+        Opt::Affinity,
+        Opt::Topology,
     ]
     .into_iter()
     .find(|option| places.iter().any(|component| component.contains_key(option)))

@@ -8,6 +8,7 @@ mod http;
 mod load;
 mod peer;
 mod standing;
+mod topology;
 
 use std::path::{Path, PathBuf};
 
@@ -76,6 +77,9 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
         && first == "core"
     {
         return core::main(rest);
+    }
+    if words.first().is_some_and(|first| first == "topology") {
+        return topology::main();
     }
     let mut args = Args::new(words);
     let small = args.switch("--smoke");

@@ -60,6 +60,9 @@ fn lacking(
         let needs = nodes(wanted);
         return Some(format!("needs {needs} that it does not exclude; there are {found}"));
     }
+    if let Some(lacking) = super::nearness::unsuited(request, &left, wanted) {
+        return Some(lacking);
+    }
     for bound in BOUNDS {
         let best =
             left.iter().map(|(node, _)| (bound.has)(node, request, policy)).max().unwrap_or(0);

@@ -11,6 +11,7 @@ mod error;
 mod feasible;
 mod gpus;
 pub mod limits;
+mod nearness;
 mod nodes;
 mod shapes;
 mod site;

@@ -102,7 +102,8 @@ pub(super) fn check_spec(
     if state.policy.enforce_partition_limits {
         within_some(&partitions, spec)?;
     }
-    feasible::check(shapes, spec, &state.policy.devices, &partitions)
+    feasible::check(shapes, spec, &state.policy.devices, &partitions)?;
+    super::nearness::check(state, spec, &partitions)
 }
 
 fn ids_taken(specs: &[JobSpec]) -> u32 {
