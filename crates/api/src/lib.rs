@@ -19,6 +19,7 @@ pub mod history;
 pub mod job;
 pub mod job_ref;
 pub mod node;
+pub mod priority;
 pub mod queue;
 pub mod reservation;
 pub mod step;
@@ -47,6 +48,7 @@ pub use node::{
     AccountView, DeviceView, DrainRequest, ForeignView, LicenceView, NodeJob, NodePage, NodeState,
     NodeView, PartitionView, QosView, SwitchView,
 };
+pub use priority::{PriorityPage, PriorityQuery, PriorityRow, ShareLine, SharePage};
 pub use queue::{ArrayView, QueueDetail, QueuePage, QueueQuery, QueueRow};
 pub use reservation::{ReservationPlan, ReservationRequest, ReservationView, ReservedNodeView};
 pub use submit::{

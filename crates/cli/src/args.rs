@@ -63,6 +63,10 @@ pub(crate) enum Command {
     /// The qualities of service
     #[command(subcommand)]
     Qos(List),
+    /// The priority of waiting jobs, factor by factor
+    Priority(crate::share::PriorityArgs),
+    /// Shares and use of accounts and users
+    Share(crate::share::ShareArgs),
     /// The switches above the nodes
     Topology(Json),
     /// Jobs of the past

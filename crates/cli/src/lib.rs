@@ -20,6 +20,7 @@ mod replay;
 mod reservation;
 mod run;
 mod say;
+mod share;
 mod submit;
 mod table;
 mod whatif;
@@ -106,6 +107,8 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Partition(args::List::List(json)) => inspect::partitions(&json),
         Command::Account(args::List::List(json)) => inspect::accounts(&json),
         Command::Qos(args::List::List(json)) => inspect::qos(&json),
+        Command::Priority(args) => share::priority(&args),
+        Command::Share(args) => share::share(&args),
         Command::Topology(json) => inspect::topology(&json),
         Command::History(args) => history::run(&args),
         Command::Config(command) => config::run(command),

@@ -7,9 +7,10 @@ use muster_api::{
     AccountView, ActionRequest, ActionResponse, ActionResult, BackupRequest, BackupResponse,
     CycleRequest, CycleResponse, DrainRequest, EventQuery, HistoryPage, HistoryQuery, JobPage,
     JobPatch, JobRef, LicenceView, NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView, Ping,
-    QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse, ReservationPlan, ReservationRequest,
-    ReservationView, ScriptView, Stats, StepAccess, SubmitRequest, SubmitResponse, SwitchView,
-    WaitQuery, WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage,
+    PriorityPage, PriorityQuery, QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse,
+    ReservationPlan, ReservationRequest, ReservationView, ScriptView, SharePage, Stats, StepAccess,
+    SubmitRequest, SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhatIfRequest,
+    WhatIfResponse, WhyPage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -162,6 +163,23 @@ impl Client {
     /// Every quality of service.
     pub fn qos(&self) -> Result<Vec<QosView>, ClientError> {
         self.get("/v1/qos")
+    }
+
+    /// Priorities of waiting jobs, all pages.
+    pub fn priorities(&self, query: &PriorityQuery) -> Result<PriorityPage, ClientError> {
+        let mut all = self.get::<PriorityPage>(&with_query("/v1/priority", query))?;
+        while let Some(after) = all.next {
+            let query = PriorityQuery { after: Some(after), ..query.clone() };
+            let page = self.get::<PriorityPage>(&with_query("/v1/priority", &query))?;
+            all.next = page.next;
+            all.rows.extend(page.rows);
+        }
+        Ok(all)
+    }
+
+    /// Accounts and users with their fair shares.
+    pub fn shares(&self) -> Result<SharePage, ClientError> {
+        self.get("/v1/shares")
     }
 
     /// Every licence.

@@ -21,6 +21,7 @@ mod scontrol;
 mod signals;
 mod sinfo;
 mod small;
+mod sprio;
 mod squeue;
 mod srun;
 mod sshare;

@@ -1,13 +1,12 @@
 //! `sprio`, `sdiag` and `sattach`: as much of them as clients and admins look at.
 
-use muster_api::QueueQuery;
+use muster_api::PriorityQuery;
 use muster_client::Client;
 use std::fmt::Write as _;
 
 use crate::fail::{Failure, Outcome};
 use crate::getopt::{self, NO_SHORT, Opt, Order, flag, value};
-use crate::squeue::fields;
-use crate::{clock, out};
+use crate::{clock, out, sprio};
 
 const SPRIO: &[Opt] = &[
     value("clusters", 'M'),
@@ -36,35 +35,25 @@ pub(crate) fn sprio(args: &[String]) -> Outcome {
         return crate::help("sprio", SPRIO);
     }
     let text = |key: &str| parsed.last(key).map(str::to_owned);
-    let query = QueueQuery {
+    let query = PriorityQuery {
         jobs: text("jobs"),
         users: text("user"),
         partitions: text("partition"),
-        states: Some("pending".to_owned()),
-        ..QueueQuery::default()
+        ..PriorityQuery::default()
     };
     let failed = |error| Failure::client("sprio", &error);
-    let rows = Client::connect().map_err(failed)?.queue_all(&query).map_err(failed)?;
-    let mut table = String::new();
-    if !parsed.has("noheader") {
-        table.push_str("          JOBID PARTITION   PRIORITY       SITE\n");
-    }
-    // As Slurm, held jobs are left out.
-    for row in rows.iter().filter(|row| fields::priority(row) > 0) {
-        let _ = writeln!(
-            table,
-            "{:>15} {:<9} {:>10} {:>10}",
-            row.id,
-            row.partition,
-            fields::priority(row),
-            0
-        );
-    }
-    if rows.is_empty() {
+    let page = Client::connect().map_err(failed)?.priorities(&query).map_err(failed)?;
+    if page.rows.is_empty() && !parsed.has("weights") {
         out::print("Unable to find jobs matching user/id(s) specified\n");
         return Ok(0);
     }
-    out::print(&table);
+    let look = sprio::Look {
+        long: parsed.has("long"),
+        norm: parsed.has("norm"),
+        header: !parsed.has("noheader"),
+        weights_only: parsed.has("weights"),
+    };
+    out::print(&sprio::table(&page, look));
     Ok(0)
 }
 

@@ -1,14 +1,13 @@
 //! `sshare`: the shares of accounts and users.
 
-use muster_api::AccountView;
+use muster_api::ShareLine;
 use muster_client::Client;
 
 use crate::fail::{Failure, Outcome};
 use crate::getopt::{self, NO_SHORT, Opt, Order, Parsed, flag, value};
-use crate::sacctmgr::{Query, admits, people};
 use crate::{ident, out};
 
-/// `sshare`: shares of accounts. Usage is not weighed yet, so everybody stands alike.
+/// `sshare`: shares and use of accounts and of their users.
 pub(crate) fn run(args: &[String]) -> Outcome {
     const TABLE: &[Opt] = &[
         value("accounts", 'A'),
@@ -37,40 +36,70 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     }
     let failed = |error| Failure::client("sshare", &error);
     let client = Client::connect().map_err(failed)?;
-    let accounts = client.accounts().map_err(failed)?;
-    let query = Query::default();
-    let own = ident::own_name();
-    let rows = share_rows(&accounts, &query, &own, parsed.has("Users"), parsed.has("all"));
-    let format = parsed
-        .last("format")
-        .unwrap_or("account%-20,user,rawshares,normshares,rawusage,effectvusage,fairshare");
+    let page = client.shares().map_err(failed)?;
+    let list =
+        |key: &str| parsed.last(key).map(|text| text.split(',').map(str::to_owned).collect());
+    let wanted = Wanted {
+        accounts: list("accounts"),
+        users: list("users").or_else(|| (!parsed.has("all")).then(|| vec![ident::own_name()])),
+        users_only: parsed.has("Users"),
+    };
+    let rows: Vec<&ShareLine> = page.rows.iter().filter(|row| wanted.takes(row)).collect();
+    let usual = match parsed.has("long") {
+        true => LONG,
+        false => "account%-20,user,rawshares,normshares,rawusage,effectvusage,fairshare",
+    };
+    let format = parsed.last("format").unwrap_or(usual);
     out::print(&share_table(format, &rows, &parsed)?);
     Ok(0)
 }
 
-fn share_rows(
-    accounts: &[AccountView],
-    query: &Query,
-    own: &str,
+/// The columns of `sshare -l`.
+const LONG: &str = "account%-20,user,rawshares,normshares,rawusage,normusage,effectvusage,fairshare,\
+                    levelfs,grptresmins,tresrunmins";
+
+/// Whose rows are shown.
+struct Wanted {
+    accounts: Option<Vec<String>>,
+    users: Option<Vec<String>>,
     users_only: bool,
-    everybody: bool,
-) -> Vec<[String; 2]> {
-    let mut rows = Vec::new();
-    for account in accounts {
-        let indent = if users_only { "" } else { " " };
-        if !users_only {
-            rows.push([account.name.clone(), String::new()]);
-        }
-        for user in people(accounts, query) {
-            if admits(account, &user) && (everybody || user == own) {
-                rows.push([format!("{indent}{}", account.name), user]);
-            }
-        }
-    }
-    rows
 }
 
-fn share_table(format: &str, rows: &[[String; 2]], parsed: &Parsed) -> Result<String, Failure> {
+impl Wanted {
+    fn takes(&self, row: &ShareLine) -> bool {
+        let account = self.accounts.as_ref().is_none_or(|all| all.contains(&row.account));
+        match &row.user {
+            None => account && !self.users_only,
+            Some(user) => account && self.users.as_ref().is_none_or(|all| all.contains(user)),
+        }
+    }
+}
+
+/// Billionths with six places.
+fn fraction(billionths: u64) -> String {
+    format!("{}.{:06}", billionths / 1_000_000_000, billionths % 1_000_000_000 / 1000)
+}
+
+fn cell(row: &ShareLine, key: &str, flat: bool) -> String {
+    let user = row.user.is_some();
+    match key {
+        "account" if flat => row.account.clone(),
+        "account" => format!("{}{}", " ".repeat(row.depth as usize), row.account),
+        "user" => row.user.clone().unwrap_or_default(),
+        "rawshares" => row.shares.map_or_else(|| "parent".to_owned(), |n| n.to_string()),
+        "normshares" => fraction(row.norm_shares),
+        "rawusage" => row.raw_usage.to_string(),
+        "normusage" => fraction(row.norm_usage),
+        "effectvusage" => fraction(row.effective_usage),
+        // Under fair tree an account has no factor.
+        "fairshare" if user || row.fair_share > 0 => fraction(row.fair_share),
+        "levelfs" => row.level.map_or_else(|| "inf".to_owned(), fraction),
+        "grptresmins" => row.grp_tres_mins.clone(),
+        _ => String::new(),
+    }
+}
+
+fn share_table(format: &str, rows: &[&ShareLine], parsed: &Parsed) -> Result<String, Failure> {
     const COLUMNS: &[(&str, &str, usize)] = &[
         ("account", "Account", 20),
         ("user", "User", 10),
@@ -81,6 +110,8 @@ fn share_table(format: &str, rows: &[[String; 2]], parsed: &Parsed) -> Result<St
         ("effectvusage", "EffectvUsage", 13),
         ("fairshare", "FairShare", 10),
         ("levelfs", "LevelFS", 10),
+        ("grptresmins", "GrpTRESMins", 30),
+        ("tresrunmins", "TRESRunMins", 30),
     ];
     let mut columns = Vec::new();
     for item in format.split(',') {
@@ -124,16 +155,9 @@ fn share_table(format: &str, rows: &[[String; 2]], parsed: &Parsed) -> Result<St
             }));
         }
     }
-    for [account, user] in rows {
-        text.push_str(&line(&|key, _| match key {
-            "account" => account.clone(),
-            "user" => user.clone(),
-            "rawshares" => "1".to_owned(),
-            "rawusage" => "0".to_owned(),
-            "fairshare" | "levelfs" if user.is_empty() => String::new(),
-            "fairshare" => "1.000000".to_owned(),
-            _ => "0.000000".to_owned(),
-        }));
+    let flat = parsed.has("Users") || bars;
+    for row in rows {
+        text.push_str(&line(&|key, _| cell(row, key, flat)));
     }
     Ok(text)
 }
@@ -141,17 +165,20 @@ fn share_table(format: &str, rows: &[[String; 2]], parsed: &Parsed) -> Result<St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
-    fn accounts() -> Vec<AccountView> {
-        let open = AccountView { name: "default".into(), ..AccountView::default() };
-        let closed = AccountView {
-            name: "research".into(),
-            parent: Some("default".into()),
-            users: Some(BTreeSet::from(["root".to_owned()])),
-            ..AccountView::default()
-        };
-        vec![open, closed]
+    fn line(account: &str, user: Option<&str>, depth: u32) -> ShareLine {
+        ShareLine {
+            account: account.into(),
+            user: user.map(str::to_owned),
+            depth,
+            shares: Some(1),
+            norm_shares: 500_000_000,
+            raw_usage: 120,
+            effective_usage: 250_000_000,
+            level: None,
+            fair_share: if user.is_some() { 750_000_000 } else { 0 },
+            ..ShareLine::default()
+        }
     }
 
     #[test]
@@ -159,19 +186,20 @@ mod tests {
         let words = ["-U".to_owned(), "-P".to_owned()];
         let table_of = [flag("Users", 'U'), flag("parsable2", 'P')];
         let parsed = getopt::parse("sshare", &table_of, &words, Order::Mixed).expect("read");
-        let rows = share_rows(&accounts(), &Query::default(), "root", true, false);
-        let text = share_table(
-            "account,user,rawshares,normshares,rawusage,effectvusage,fairshare",
-            &rows,
-            &parsed,
-        )
-        .unwrap_or_else(|f| panic!("{}", f.text));
+        let (account, user) = (line("lab", None, 0), line("lab", Some("ada"), 1));
+        let format = "account,user,rawshares,normshares,rawusage,effectvusage,fairshare,levelfs";
+        let text = share_table(format, &[&account, &user], &parsed)
+            .unwrap_or_else(|f| panic!("{}", f.text));
         assert_eq!(
             text,
-            "Account|User|RawShares|NormShares|RawUsage|EffectvUsage|FairShare
-default|root|1|0.000000|0|0.000000|1.000000
-research|root|1|0.000000|0|0.000000|1.000000
+            "Account|User|RawShares|NormShares|RawUsage|EffectvUsage|FairShare|LevelFS
+lab||1|0.500000|120|0.250000||inf
+lab|ada|1|0.500000|120|0.250000|0.750000|inf
 "
+        );
+        let mine = Wanted { accounts: None, users: Some(vec!["ada".into()]), users_only: true };
+        assert!(
+            mine.takes(&user) && !mine.takes(&account) && !mine.takes(&line("lab", Some("bob"), 1))
         );
     }
 }

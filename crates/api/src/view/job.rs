@@ -4,15 +4,22 @@ use crate::{GateView, JobEnd, JobView, QueueRow, ReasonView, ShareView};
 use muster_model::links;
 use muster_model::node::Device;
 use muster_model::placement::DeviceGrant;
-use muster_model::{Gate, GateStatus, GateTarget, Hold, Job, Reason, State};
+use muster_model::{
+    Gate, GateStatus, GateTarget, Hold, Job, OrderMode, Priorities, Reason, State,
+};
 
 impl JobView {
     /// Everything about a job. `reasons` has the binding one first. Paths with patterns filled in
     /// are left to the caller.
     pub fn of(state: &State, job: &Job, reasons: &[Reason]) -> Self {
         let spec = &job.spec;
+        let mut row = QueueRow::of(state, job, reasons.first()).with_detail(state, job);
+        if state.policy.order == OrderMode::Multifactor && job.is_pending() && job.hold.is_none() {
+            let priority = Priorities::new(state, state.now).of(job);
+            row.priority = u32::try_from(priority.max(1)).unwrap_or(u32::MAX);
+        }
         Self {
-            row: QueueRow::of(state, job, reasons.first()).with_detail(state, job),
+            row,
             request: spec.request.clone(),
             reasons: reasons.iter().map(ReasonView::full).collect(),
             held_by: match &job.hold {

@@ -10,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod openapi;
+pub(crate) mod priority;
 pub(crate) mod queue;
 pub(crate) mod reservations;
 pub(crate) mod router;

@@ -1,6 +1,6 @@
 //! The interface's own description (`OpenAPI` 3.1).
 
-use super::{act, admin, events, history, jobs, nodes, queue, reservations};
+use super::{act, admin, events, history, jobs, nodes, priority, queue, reservations};
 use axum::Json;
 use utoipa::OpenApi;
 
@@ -42,6 +42,8 @@ use utoipa::OpenApi;
         nodes::accounts,
         nodes::qos,
         nodes::licences,
+        priority::priority,
+        priority::shares,
         nodes::topology,
         reservations::reservations,
         reservations::reservation,

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State as Given;
 use axum::response::{IntoResponse, Response};
 use muster_api::{ApiError, PAGE_DEFAULT, PAGE_MAX, QueuePage, QueueQuery, QueueRow};
-use muster_model::{Hold, IndexRanges, Job, JobId, JobSpec};
+use muster_model::{Hold, IndexRanges, Job, JobId, JobSpec, OrderMode, Priorities};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,6 +43,9 @@ fn page(known: &Known, filter: &Filter, query: &QueueQuery) -> QueuePage {
     let mut page = QueuePage { now_ms: App::now(), ..QueuePage::default() };
     let mut folds = Folds { known, filter, by_array: BTreeMap::new() };
     let after = JobId(query.after.unwrap_or(0));
+    let state = &known.state;
+    let changing = state.policy.order == OrderMode::Multifactor;
+    let priorities = changing.then(|| Priorities::new(state, page.now_ms));
     for id in filter.candidates(&known.state, after) {
         let Some(job) = known.state.job(id).filter(|job| filter.admits(job)) else { continue };
         let fold = if expand { None } else { folds.of(job) };
@@ -56,6 +59,12 @@ fn page(known: &Known, filter: &Filter, query: &QueueQuery) -> QueuePage {
             break;
         }
         let mut row = QueueRow::of(&known.state, job, known.reason(job));
+        if let Some(priorities) = &priorities
+            && job.is_pending()
+            && job.hold.is_none()
+        {
+            row.priority = u32::try_from(priorities.of(job).max(1)).unwrap_or(u32::MAX);
+        }
         if let Some(tasks) = tasks.filter(|tasks| tasks.len() > 1) {
             row.fold_tasks(&tasks);
         }

@@ -1,7 +1,7 @@
 //! Which path does what, and the bounds on all of them.
 
 use super::error::Refusal;
-use super::{act, admin, events, history, jobs, nodes, openapi, queue, reservations};
+use super::{act, admin, events, history, jobs, nodes, openapi, priority, queue, reservations};
 use crate::app::Shared;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State as Given};
@@ -52,6 +52,8 @@ routes! {
     get "/v1/accounts" => nodes::accounts,
     get "/v1/qos" => nodes::qos,
     get "/v1/licences" => nodes::licences,
+    get "/v1/priority" => priority::priority,
+    get "/v1/shares" => priority::shares,
     get "/v1/topology" => nodes::topology,
     get "/v1/reservations" => reservations::reservations,
     post "/v1/reservations" => reservations::create,
