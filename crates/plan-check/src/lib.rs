@@ -31,7 +31,7 @@ mod waiting;
 
 pub use violation::{Rule, Violation};
 
-use muster_model::{Decision, JobId, Plan, Promise, Start, State, Timestamp};
+use muster_model::{Decision, Job, JobId, Plan, Promise, Start, State, Timestamp};
 use std::collections::BTreeSet;
 
 /// The rules on what the plan touches: its jobs, their nodes and licences, and its promises.
@@ -76,6 +76,11 @@ pub fn recount(state: &State) -> Vec<Violation> {
     let mut found = Vec::new();
     usage::recount(state, &mut found);
     found
+}
+
+/// The number that orders a job at an instant, counted again from the words of the policy.
+pub fn priority(state: &State, now: Timestamp, job: &Job) -> i64 {
+    keys::Keys::new(state, now).priority(job)
 }
 
 /// The sum, or the largest number where it does not fit: users may ask for anything.

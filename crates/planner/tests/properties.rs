@@ -1,6 +1,6 @@
 //! What holds for every small cluster, every queue and every story.
 
-use muster_model::{Decision, JobId, Plan, State};
+use muster_model::{Decision, Event, EventKind, JobId, Plan, State};
 use muster_planner::{Budget, Planner};
 use muster_test_kit::Lab;
 use muster_test_kit::arbitrary::{Deed, act, cluster, job, story};
@@ -69,6 +69,50 @@ proptest! {
             }
             prop_assert_eq!(reasons, Planner::new(&lab.state).reasons(&lab.state, lab.now));
         }
+    }
+
+    /// What a job's factors come to is the number that orders it, and the checker, which knows the
+    /// rules on its own, comes to the same, at any instant.
+    #[test]
+    fn factors_add_up_and_are_counted_again(
+        cluster in cluster(),
+        story in story(20),
+        later in 0u32..400,
+    ) {
+        let mut lab = Lab::new(&cluster);
+        for deed in &story {
+            act(&mut lab, deed);
+            if matches!(deed, Deed::Plan) {
+                let plan = fresh(&lab);
+                lab.carry_out(&plan);
+            }
+        }
+        let now = lab.now.plus(muster_model::Seconds::minutes(u64::from(later)));
+        let priorities = muster_model::Priorities::new(&lab.state, now);
+        for id in &lab.state.index.pending {
+            let job = &lab.state.jobs[id];
+            let used = muster_planner::priority(&lab.state, job, now);
+            prop_assert_eq!(used, muster_plan_check::priority(&lab.state, now, job), "job {}", id);
+            if lab.state.policy.order == muster_model::OrderMode::Multifactor {
+                let f = priorities.factors(job);
+                let tres: i64 = f.tres.values().map(|(_, term)| term).sum();
+                let terms = f.site + f.age.1 + f.fair_share.1 + f.job_size.1 + f.partition.1;
+                let sum = f.by_hand.map_or(terms + f.qos.1 + tres - f.nice, i64::from);
+                prop_assert_eq!(used, sum);
+            }
+        }
+        // Counts made anew from the jobs are those that were kept.
+        let counts = |state: &State| -> Vec<_> {
+            let all = state.usage.iter();
+            all.map(|(holder, t)| {
+                (holder.clone(), t.running, t.submitted, t.in_use.clone(), t.rate.clone(), t.clocks)
+            })
+            .collect()
+        };
+        let mut again = lab.state.clone();
+        let kind = EventKind::QosRemoved { name: "never there".to_owned() };
+        again.apply(&Event { at: lab.now, kind }).unwrap();
+        prop_assert_eq!(counts(&again), counts(&lab.state));
     }
 
     /// One job on a cluster in use starts where any placement is allowed at all: the checker's search
