@@ -2,7 +2,7 @@
 
 use crate::round::Breach;
 use crate::turn::Turn;
-use muster_model::placement::NodeShare;
+use muster_model::placement::{DeviceGrant, NodeShare};
 use muster_model::{
     ApplyError, Decision, EventKind, Hold, Job, JobId, Node, Plan, Reason, Start, State,
 };
@@ -170,7 +170,18 @@ fn node_holds(now: &Node, then: &Node, share: &NodeShare) -> bool {
     let same = Node { foreign: then.foreign.clone(), ..now.clone() } == *then;
     same && memory(now) <= memory(then)
         && share.cpus.iter().all(cpu_is_free)
-        && share.devices.iter().all(|device| now.device_is_usable(device.index))
+        && share.devices.iter().all(|grant| device_holds(now, then, grant))
+}
+
+/// True where a device can still be given: as a whole while nobody else uses it, in part while
+/// others use no more of its memory than they did.
+fn device_holds(now: &Node, then: &Node, grant: &DeviceGrant) -> bool {
+    let index = grant.index;
+    if grant.is_whole() {
+        return now.device_is_usable(index);
+    }
+    now.device_is_partible(index)
+        && now.foreign_device_memory(index) <= then.foreign_device_memory(index)
 }
 
 fn rules_hold(state: &State, base: &State, partition: &str) -> bool {
