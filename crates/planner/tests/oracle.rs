@@ -25,8 +25,9 @@ fn plan_of(lab: &Lab, job: JobId, nodes: Vec<NodeShare>) -> Plan {
     let record = &lab.state.jobs[&job];
     let request = &record.spec.request;
     let licences = request.licences.iter().map(|l| (l.name.clone(), l.count)).collect();
-    let placement =
-        Placement { partition: "main".to_owned(), nodes, licences, ..Placement::default() };
+    let reservation = request.reservation.clone();
+    let partition = "main".to_owned();
+    let placement = Placement { partition, nodes, licences, reservation };
     let start =
         Start { job, attempt: 1, placement: Arc::new(placement), time_limit: record.time_limit };
     Plan { now: lab.now, decisions: vec![Decision::Start(vec![start])], ..Plan::default() }
@@ -137,6 +138,24 @@ fn with_fixed_memory(request: &str) -> String {
     format!("{} mem=256M time=10", words.collect::<Vec<_>>().join(" "))
 }
 
+/// A reservation that may be in the way of a job of ten minutes, or take it in, and how the job names
+/// it. The oracle takes the first free CPUs of a node, so no part of a node's CPUs is reserved here.
+fn reserved() -> impl Strategy<Value = (&'static str, &'static str)> {
+    prop::sample::select(vec![
+        ("", ""),
+        ("", ""),
+        ("reservation r start=5 end=60 nodes=n1", ""),
+        ("reservation r start=10 end=60 nodes=n1", ""),
+        ("reservation r start=0 end=60 nodes=n1 gpus=0", ""),
+        ("reservation r float=5 length=60 nodes=n1", ""),
+        ("reservation r start=0 end=60 licences=sim:1", ""),
+        ("reservation r start=0 end=60 nodes=n1", " reservation=r"),
+        ("reservation r start=0 end=9 nodes=n1", " reservation=r"),
+        ("reservation r start=0 end=60 licences=sim:1", " reservation=r"),
+        ("reservation r start=30 end=60 nodes=n1 flags=FLEX", " reservation=r"),
+    ])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: ProptestConfig::default().cases.max(100),
@@ -151,6 +170,7 @@ proptest! {
         nodes in prop::collection::vec((1u32..=3, 0u32..=2, 0usize..3), 1..=3),
         before in prop::collection::vec(request(), 0..2),
         last in request(),
+        reserved in reserved(),
     ) {
         let mut fixture = String::from("licence sim 1\n");
         for (i, (cpus, gpus, features)) in nodes.iter().enumerate() {
@@ -174,7 +194,11 @@ proptest! {
         for waiting in lab.state.index.pending.clone() {
             lab.cancel(waiting);
         }
-        let job = lab.submit(&format!("last {}", with_fixed_memory(&last)));
+        let (line, inside) = reserved;
+        if !line.is_empty() {
+            lab.set_up(line);
+        }
+        let job = lab.submit(&format!("last {}{inside}", with_fixed_memory(&last)));
         let allowed = any_placement(&lab, job);
         prop_assume!(allowed.is_ok());
         let plan = fresh(&lab);
