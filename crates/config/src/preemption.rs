@@ -27,8 +27,6 @@ section! {
         exempt: Duration = Duration(0), "duration";
         /// Which of several sets of jobs makes room: `fewest` jobs, or the `least_lost` work.
         order: VictimOrder = VictimOrder::Fewest, "word";
-        /// How long jobs that share CPUs have them at a time (Slurm's `SchedulerTimeSlice`).
-        slice: Duration = Duration(30), "duration";
         /// A planning round looks for room for at most so many waiting jobs.
         depth: u32 = 16, "number";
     }
@@ -58,7 +56,6 @@ impl From<&PreemptionSection> for Preemption {
             grace: section.grace.into(),
             exempt: section.exempt.into(),
             order: section.order,
-            slice: section.slice.into(),
             depth: section.depth,
         }
     }
@@ -107,10 +104,6 @@ pub(crate) fn check(config: &Config, say: &mut Say) {
         let message = "reclaim cannot suspend: a suspended job keeps its GPUs and memory";
         let hint = Some("use requeue, checkpoint or cancel".to_owned());
         say("preemption", 0, "reclaim", message.to_owned(), hint);
-    }
-    if policy.slice.0 == 0 && config.partition.iter().any(|p| p.share > 1) {
-        let message = "partitions share CPUs by turns, so a slice is at least a second";
-        say("preemption", 0, "slice", message.to_owned(), None);
     }
     let partitions_say = config.partition.iter().any(|p| p.preempt_mode.is_some());
     if policy.tiers && policy.mode == PreemptMode::Off && !partitions_say {

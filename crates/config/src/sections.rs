@@ -211,8 +211,6 @@ section! {
         preempt_mode: Option<PreemptMode> = None, "word";
         /// Its jobs are not preempted before they have run so long.
         preempt_exempt: Option<Duration> = None, "duration";
-        /// So many jobs may have the same CPUs and take turns (Slurm's `OverSubscribe=FORCE:N`).
-        share: u32 = 0, "number";
         /// The QOS whose limits hold for its jobs, too.
         qos: Option<String> = None, "text";
         /// What its jobs are billed for (`TRESBillingWeights`); without it their CPUs.

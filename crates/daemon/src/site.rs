@@ -129,7 +129,6 @@ fn partition(
         allow_accounts: section.allow_accounts.clone(),
         grace: section.grace.map(Into::into),
         preempt: section.preempt_rules(),
-        share: section.share,
         qos: section.qos.clone(),
         billing: section.billing.as_ref().map(|billing| billing.0.clone()).unwrap_or_default(),
         ..Partition::default()

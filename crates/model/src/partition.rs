@@ -61,10 +61,6 @@ pub struct Partition {
     /// How its jobs make room for others.
     #[serde(skip_serializing_if = "is_default")]
     pub preempt: PreemptRules,
-    /// So many jobs may have the same CPUs and take turns (Slurm's `OverSubscribe=FORCE:N` with
-    /// `PreemptMode=GANG`); zero and one are no sharing.
-    #[serde(skip_serializing_if = "is_default")]
-    pub share: u32,
 }
 
 /// Whether a partition takes and starts jobs.
@@ -103,7 +99,6 @@ impl Default for Partition {
             qos: None,
             billing: BillingWeights::default(),
             preempt: PreemptRules::default(),
-            share: 0,
         }
     }
 }

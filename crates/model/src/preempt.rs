@@ -1,7 +1,7 @@
 //! Preemption: who may make room for whom, how, and the room that is held until it is used.
 //!
-//! Field names and meanings follow slurm.conf (`PreemptMode`, `PreemptExemptTime`, `GraceTime`,
-//! `SchedulerTimeSlice`) and Kubernetes' elastic quotas (guarantee and borrow).
+//! Field names and meanings follow slurm.conf (`PreemptMode`, `PreemptExemptTime`, `GraceTime`) and
+//! Kubernetes' elastic quotas (guarantee and borrow).
 
 use crate::{JobId, Mib, Placement, Seconds, TimeLimit, Timestamp, is_default};
 use serde::{Deserialize, Serialize};
@@ -61,8 +61,6 @@ pub struct Preemption {
     pub exempt: Seconds,
     /// Which of several sets of victims is taken.
     pub order: VictimOrder,
-    /// Jobs that share CPUs by turns have them so long (Slurm's `SchedulerTimeSlice`).
-    pub slice: Seconds,
     /// A round looks for victims for at most so many waiting jobs.
     pub depth: u32,
 }
@@ -88,7 +86,6 @@ impl Default for Preemption {
             grace: Seconds(0),
             exempt: Seconds(0),
             order: VictimOrder::Fewest,
-            slice: Seconds(30),
             depth: 16,
         }
     }

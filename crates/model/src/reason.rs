@@ -234,13 +234,6 @@ pub enum Reason {
         /// When all of them have made it at the latest.
         until: Timestamp,
     },
-    /// It has its turn on shared CPUs when the time slice of others is over.
-    Turn {
-        /// Who has them, at most eight.
-        held_by: Vec<JobId>,
-        /// When their slice is over.
-        until: Timestamp,
-    },
     /// Members of its gang are not submitted, or not free to start.
     GangIncomplete {
         /// The gang's name.
@@ -348,7 +341,6 @@ impl Reason {
             Self::RestartedTooOften { .. } => "RESTARTED_TOO_OFTEN",
             Self::PlanRefused { .. } => "PLAN_REFUSED",
             Self::MakingRoom { .. } => "MAKING_ROOM",
-            Self::Turn { .. } => "TURN",
             Self::GangIncomplete { .. } => "GANG_INCOMPLETE",
             Self::BudgetEnded => "BUDGET_ENDED",
             Self::AssociationLimit(_) => "ASSOCIATION_LIMIT",
@@ -372,10 +364,7 @@ impl Reason {
             Self::PartitionInactive { .. } => "PartitionInactive",
             Self::NoNodeFits { .. } | Self::GpuMemory { .. } => "BadConstraints",
             Self::NodesUnavailable { .. } => "ReqNodeNotAvail",
-            Self::Resources { .. }
-            | Self::Switches { .. }
-            | Self::MakingRoom { .. }
-            | Self::Turn { .. } => "Resources",
+            Self::Resources { .. } | Self::Switches { .. } | Self::MakingRoom { .. } => "Resources",
             Self::GangIncomplete { .. } => "Dependency",
             Self::Topology { .. } | Self::Rules { .. } => "Resources",
             Self::Priority { .. } | Self::HetPeer { .. } | Self::BudgetEnded => "Priority",
@@ -473,7 +462,6 @@ impl Reason {
             Self::RestartedTooOften { message: "its node was lost 11 times".to_owned() },
             Self::PlanRefused { rule: "over-allocated".to_owned() },
             Self::MakingRoom { victims: vec![JobId(7)], until: Timestamp::from_secs(60) },
-            Self::Turn { held_by: vec![JobId(7)], until: Timestamp::from_secs(60) },
             Self::GangIncomplete { gang: "ensemble".to_owned(), size: 4, ready: 3 },
             Self::BudgetEnded,
             Self::AssociationLimit(LimitHit {
@@ -659,9 +647,6 @@ impl fmt::Display for Reason {
             }
             Self::MakingRoom { victims, .. } => {
                 write!(f, "room is being made for it by {}", named("job", victims))
-            }
-            Self::Turn { held_by, .. } => {
-                write!(f, "has its turn after the time slice of {}", named("job", held_by))
             }
             Self::GangIncomplete { gang, size, ready } => {
                 write!(f, "{ready} of {} of gang {gang} can start", plural(u64::from(*size), "job"))

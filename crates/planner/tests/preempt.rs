@@ -1,8 +1,7 @@
 //! Preemption: the checker's rules one by one, victims against brute force, and room that is kept.
 
 use muster_model::{
-    Decision, EndCause, ExitStatus, JobId, JobState, Plan, Preempt, PreemptMode, Seconds, State,
-    Timestamp,
+    Decision, EndCause, ExitStatus, JobId, JobState, Plan, Preempt, PreemptMode, State, Timestamp,
 };
 use muster_plan_check::{Rule, check_full};
 use muster_planner::{Budget, Planner};
@@ -354,5 +353,14 @@ fn a_victim_that_did_much_is_spared_for_one_that_did_little() {
     // A checkpoint makes the old one cheap.
     lab.event(muster_model::EventKind::JobCheckpointed { job: old, attempt: 1 });
     assert_eq!(victims(&plan(&lab)), BTreeSet::from([old]));
-    assert_eq!(Seconds(0), Seconds::default());
+}
+
+#[test]
+fn who_waits_for_room_or_for_its_gang_is_told_so() {
+    let (mut lab, good) = site();
+    lab.carry_out(&good);
+    let member = lab.submit("member gang=g:2 cpus=1 mem=1G time=5");
+    let reasons = Planner::new(&lab.state).reasons(&lab.state, lab.now);
+    assert_eq!(reasons[&JobId(5)].code(), "MAKING_ROOM");
+    assert_eq!(reasons[&member].code(), "GANG_INCOMPLETE");
 }

@@ -151,7 +151,7 @@ fn every_reason_is_produced() {
     codes.extend(within.values().map(Reason::code));
     assert!(codes.contains("BUDGET_ENDED"), "{within:?}");
     // Those of preemption, quotas and gangs: tests/preempt.rs.
-    codes.extend(["MAKING_ROOM", "TURN", "GANG_INCOMPLETE"]);
+    codes.extend(["MAKING_ROOM", "GANG_INCOMPLETE"]);
     let missing: Vec<&str> =
         Reason::samples().iter().map(Reason::code).filter(|code| !codes.contains(code)).collect();
     assert_eq!(missing, Vec::<&str>::new());

@@ -3,9 +3,9 @@
 //! ```text
 //! qos high preempts=low,normal
 //! qos low preempt=requeue grace=2 exempt=10
-//! partition main preempt=suspend share=2
+//! partition main preempt=suspend
 //! account physics guarantee-gpus=4
-//! policy preempt=requeue tiers=yes reclaim=requeue victims=least-lost slice=1
+//! policy preempt=requeue tiers=yes reclaim=requeue victims=least-lost
 //! ```
 
 use crate::text::{memory, number};
@@ -49,10 +49,6 @@ pub(crate) fn qos_field(qos: &mut Qos, key: &str, value: &str) -> bool {
 
 /// A word of a `partition` line; false where it is none of these.
 pub(crate) fn partition_field(partition: &mut Partition, key: &str, value: &str) -> bool {
-    if key == "share" {
-        partition.share = number(value);
-        return true;
-    }
     rules_field(&mut partition.preempt, key, value)
 }
 
@@ -78,7 +74,6 @@ pub(crate) fn policy_field(policy: &mut Policy, key: &str, value: &str) -> bool 
         "tiers" => preemption.tiers = value == "yes",
         "grace" => preemption.grace = minutes(value),
         "exempt" => preemption.exempt = minutes(value),
-        "slice" => preemption.slice = minutes(value),
         "victims" => {
             preemption.order = match value {
                 "fewest" => VictimOrder::Fewest,

@@ -338,7 +338,7 @@ fn why(lab: &Lab, scheduler: &mut dyn Scheduler, job: JobId) -> Vec<String> {
         let start = match reason {
             Reason::Resources { start: Some(start), .. } => format!("; {}", time(*start)),
             Reason::BeginTime { at } | Reason::Deadline { at } => format!("; {}", time(*at)),
-            Reason::MakingRoom { until, .. } | Reason::Turn { until, .. } => {
+            Reason::MakingRoom { until, .. } => {
                 format!("; {}", time(*until))
             }
             Reason::Reserved { start, end, .. } => {
