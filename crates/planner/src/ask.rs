@@ -53,6 +53,8 @@ pub(crate) struct Ask {
     pub(crate) typical: Vec<(u32, u32)>,
     /// Whole GPUs and nothing else.
     plain: bool,
+    /// The policy takes the emptiest node.
+    pub(crate) spread: bool,
     /// At most so many leaf switches, while it waits for that.
     pub(crate) switches: Option<u32>,
     /// The reservation that it would run in.
@@ -145,6 +147,7 @@ impl Ask {
             wish: request.device_wish(policy),
             typical: policy.typical_shares.clone(),
             plain: false,
+            spread: false,
             switches: None,
             inside: None,
             heedless: false,
@@ -356,6 +359,11 @@ impl Ask {
     pub(crate) fn least_gpus(&self) -> Vec<u32> {
         // One total puts at least one GPU on each node; of several totals any may be that one.
         vec![u32::from(self.job_gpus.len() == 1); self.job_gpus.len()]
+    }
+
+    /// True where it asks for parts of GPUs, which lie where they break the least.
+    pub(crate) fn packs_parts(&self) -> bool {
+        !self.plain && !self.spread
     }
 
     /// True where it asks for whole GPUs and nothing else of them.

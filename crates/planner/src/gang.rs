@@ -195,6 +195,12 @@ pub(crate) fn place_with_cursor(
         if members.contains(node) {
             work.fits += 1;
             if let Some(pick) = alone(world, ask, span, &joint, node) {
+                let others = &order[cursor.alone + 1..];
+                let pick = if ask.packs_parts() {
+                    least_broken(world, ask, span, &joint, pick, others, work)
+                } else {
+                    pick
+                };
                 return Some(vec![pick]);
             }
         }
@@ -205,6 +211,43 @@ pub(crate) fn place_with_cursor(
     } else {
         None
     }
+}
+
+/// A part of a GPU goes to so many nodes behind the first that fits only where that leaves less
+/// behind that nobody can use.
+const NODES_COMPARED: usize = 24;
+
+/// Of the node found and the next of its weight, the one whose GPUs lose the least by this job:
+/// Fragmentation Gradient Descent over nodes, bounded.
+fn least_broken(
+    world: &World,
+    ask: &Ask,
+    span: Span,
+    joint: &Joint<'_>,
+    first: Pick,
+    others: &[usize],
+    work: &mut Work,
+) -> Pick {
+    let damage = |pick: &Pick| {
+        let view = world.view(pick.node);
+        let need = ask.need(view, pick.tasks, &pick.share);
+        crate::devices::damage(ask, view, &view.avail(span), &need)
+    };
+    let weight = world.view(first.node).node.weight;
+    let members = world.members(&ask.partition.name);
+    let same = |node: &&usize| {
+        world.view(**node).node.weight == weight && members.is_some_and(|m| m.contains(**node))
+    };
+    let mut best = (damage(&first), first);
+    for node in others.iter().take(NODES_COMPARED).filter(same) {
+        work.fits += 1;
+        let Some(pick) = alone(world, ask, span, joint, *node) else { continue };
+        let found = damage(&pick);
+        if found < best.0 {
+            best = (found, pick);
+        }
+    }
+    best.1
 }
 
 /// The nodes that could take a part of the job, whatever they are to each other.

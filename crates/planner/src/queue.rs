@@ -433,6 +433,7 @@ pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
             ask.who = Some(Arc::clone(&job.spec));
             ask.lane = lane(&partition.name, inside.as_deref());
             ask.inside.clone_from(inside);
+            ask.spread = state.policy.nodes == muster_model::NodeChoice::Spread;
             ask.switches = switch_wish(state, job).filter(|wish| wish.1 > now).map(|wish| wish.0);
             Some(ask)
         })

@@ -203,6 +203,18 @@ fn t39_fractions_and_mib() {
 }
 
 #[test]
+fn a_share_goes_to_the_node_where_it_breaks_the_least() {
+    let mut lab = Lab::new(
+        "node b cpus=16 gpus=1xa100:40G mem=64G gpu-mode=time-slice\n\
+         node a cpus=16 gpus=1xa100:40G mem=64G gpu-mode=time-slice",
+    );
+    run(&mut lab, "gpus=1 gpu-share=0.25 nodelist=b");
+    run(&mut lab, "gpus=1 gpu-share=0.5 nodelist=a");
+    // Half of a's card is left over, and three quarters of b's.
+    assert_eq!(run(&mut lab, "gpus=1 gpu-share=0.5").map(|(node, _)| node.0), Some(1));
+}
+
+#[test]
 fn c24_c28_fractions_pack_on_each_device() {
     let mut lab = Lab::new("node n1 cpus=99 gpus=8xa100:40G mem=64G gpu-mode=time-slice");
     let started = (0..55).filter(|_| run(&mut lab, "gpus=1 gpu-share=0.15").is_some()).count();

@@ -4,9 +4,7 @@ use crate::{GateView, JobEnd, JobView, QueueRow, ReasonView, ShareView};
 use muster_model::links;
 use muster_model::node::Device;
 use muster_model::placement::DeviceGrant;
-use muster_model::{
-    Gate, GateStatus, GateTarget, Hold, Job, OrderMode, Priorities, Reason, State,
-};
+use muster_model::{Gate, GateStatus, GateTarget, Hold, Job, OrderMode, Priorities, Reason, State};
 
 impl JobView {
     /// Everything about a job. `reasons` has the binding one first. Paths with patterns filled in

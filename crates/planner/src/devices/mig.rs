@@ -24,6 +24,11 @@ fn loss(table: &MigTable, taken: u16, slot: MigSlot) -> Vec<u32> {
     before.iter().zip(after).map(|(b, a)| b.saturating_sub(a)).collect()
 }
 
+/// [`loss`] as one number.
+pub(crate) fn weight(table: &MigTable, taken: u16, slot: MigSlot) -> i64 {
+    loss(table, taken, slot).iter().fold(0, |sum, n| sum * 8 + i64::from(*n))
+}
+
 /// The places that a profile may have on a device now.
 fn places(device: &Device, part: &Part, profile: &MigProfile) -> Vec<MigSlot> {
     let DeviceMode::Mig(mode) = &device.mode else { return Vec::new() };
@@ -54,7 +59,7 @@ pub(crate) fn for_memory(
         places.min_by_key(|slot| (loss(table, part.slots, *slot), slot.start))
     };
     let slot = profiles.iter().find_map(of)?;
-    let weight = loss(table, part.slots, slot).iter().fold(0u64, |sum, n| sum * 8 + u64::from(*n));
+    let weight = weight(table, part.slots, slot).unsigned_abs();
     Some(((i64::from(slot.size), weight, 0), parts::instance(device, slot)))
 }
 

@@ -105,6 +105,21 @@ pub(crate) fn units(ask: &Ask, view: &NodeView, avail: &Avail) -> u32 {
     avail.parts.iter().fold(whole, |sum, part| sum + parts::units(view, part))
 }
 
+/// What the best choice here would take from others: the growth of what is left and of no use to
+/// typical jobs, in thousandths by weight, and for instances the profiles that become impossible.
+pub(crate) fn damage(ask: &Ask, view: &NodeView, avail: &Avail, need: &Need) -> i64 {
+    let Some(chosen) = choose(ask, view, avail, 0, need) else { return i64::MAX };
+    let mut left = avail.parts.clone();
+    let mut sum = 0i64;
+    for grant in &chosen.parts {
+        let Some(part) = left.iter_mut().find(|p| p.index == grant.index) else { continue };
+        sum = sum.saturating_add(parts::worse(ask, view, part, grant));
+        part.take(grant, ask.uid);
+    }
+    // A whole device for a part of one is all lost.
+    sum.saturating_add(i64::from(chosen.whole.count_ones()) * 1_000_000)
+}
+
 /// The most of the GPUs needed that could be had here, whole or in parts.
 pub(crate) fn most(ask: &Ask, view: &NodeView, avail: &Avail, need: &Need) -> u32 {
     let total = need.gpu_total();

@@ -225,6 +225,21 @@ pub(crate) fn fragments(typical: &[(u32, u32)], left: u32) -> i64 {
     lost.sum::<i64>() * i64::from(left)
 }
 
+/// How much less use a device is to others with this grant on it.
+pub(crate) fn worse(ask: &Ask, view: &NodeView, part: &Part, grant: &DeviceGrant) -> i64 {
+    match grant.mig {
+        Some(slot) => {
+            let device = view.node.devices.get(part.index as usize);
+            let table = device.and_then(Device::mig_table);
+            table.map_or(0, |table| mig::weight(table, part.slots, slot))
+        }
+        None => {
+            let left = part.share.saturating_sub(grant.share.0);
+            fragments(&ask.typical, left) - fragments(&ask.typical, part.share)
+        }
+    }
+}
+
 /// The grant of an instance.
 pub(crate) fn instance(device: &Device, slot: MigSlot) -> DeviceGrant {
     let slices = device.mig_table().map_or(7, |t| u32::from(t.slices));
