@@ -38,7 +38,7 @@ fn wished(device: &Device, r: &Request, policy: &DevicePolicy) -> u64 {
             DeviceMode::Mig(mode) if share.is_none() => {
                 let least = r.gpu_memory.unwrap_or_default();
                 let Some(table) = device.mig_table() else { return 0 };
-                let places = table.profiles.iter().flat_map(|p| p.slots());
+                let places = table.profiles.iter().flat_map(muster_model::MigProfile::slots);
                 let big = places.filter(|slot| device.instance_memory(*slot) >= least);
                 let there = |slot| mode.carve || mode.instances.iter().any(|i| i.slot == slot);
                 // The smallest instances that do are the most that there could be.
