@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 /// So many nodes more than needed are shown to the exact rules first.
-const SPARE: usize = 32;
+const SPARE: usize = 8;
 
 /// So many ends of jobs are looked at for what other jobs leave to a job.
 const ENDS_MAX: usize = 256;
@@ -226,7 +226,9 @@ impl<'a> Sweep<'a> {
         let mut nodes: Vec<(Tick, usize)> =
             self.open.iter().map(|Reverse((_, node, from))| (*from, *node)).collect();
         let span = Span::of(self.world.now(), instant(at), self.ask.limit);
-        let some = self.count.saturating_mul(2).saturating_add(SPARE);
+        // One node is near to itself: the first will do. Several have some to choose among.
+        let spare = if self.count == 1 && self.plain { 3 } else { SPARE };
+        let some = self.count.saturating_mul(2).saturating_add(spare);
         let mut all = true;
         let loose = self.world.map().span() == muster_model::Span::Anywhere;
         if self.ask.takes_first() && loose && nodes.len() > some {
