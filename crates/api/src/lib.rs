@@ -56,7 +56,7 @@ pub use submit::{
     SubmitResponse, Tool, Trial, WaitQuery, WaitResponse,
 };
 pub use whatif::{ADDED_NODES_MAX, AddNodes, MovedJob, WhatIfRequest, WhatIfResponse};
-pub use why::{ReasonView, Suggestion, WhyPage, WhyView};
+pub use why::{NODES_NAMED, NodesView, ReasonView, Suggestion, WhyPage, WhyView};
 
 /// The most rows of one page.
 pub const PAGE_MAX: u32 = 20_000;

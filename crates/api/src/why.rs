@@ -1,6 +1,6 @@
 //! Why jobs wait.
 
-use muster_model::{Reason, Timestamp};
+use muster_model::{NodeCause, Reason, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -54,9 +54,30 @@ pub struct WhyView {
     /// What earlier runs of the same script propose to ask for, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
+    /// Every node of its partitions, counted under what keeps the job from it now, the most lasting
+    /// cause first; the counts add up to the number of nodes. Empty where it does not wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodesView>,
     /// A sentence about its end or its present state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+/// At most so many nodes of one cause are named.
+pub const NODES_NAMED: u32 = 8;
+
+/// Nodes that one cause keeps a job from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodesView {
+    /// How many.
+    pub count: u32,
+    /// The first of them, folded; at most eight.
+    pub names: String,
+    /// The cause in words, without instants.
+    pub text: String,
+    /// The cause with its numbers and instants.
+    #[schema(value_type = Object)]
+    pub cause: NodeCause,
 }
 
 /// A change to a request that was tried.

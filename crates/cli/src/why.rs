@@ -98,6 +98,7 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     for advice in &view.advice {
         let _ = writeln!(text, "  measured: {advice}");
     }
+    text.push_str(&tally(view));
     if nothing_would_do(view) {
         text.push_str(
             "  no single change that was tried would start it now: a shorter limit, fewer GPUs, CPUs \
@@ -113,6 +114,24 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
             }
             let _ = writeln!(text, "      {}", update_command(&view.job, &suggestion.change));
         }
+    }
+    text
+}
+
+/// What keeps it from each node, counted.
+fn tally(view: &WhyView) -> String {
+    let all: u32 = view.nodes.iter().map(|row| row.count).sum();
+    let mut text = String::new();
+    for (at, row) in view.nodes.iter().enumerate() {
+        let of = match (at, all) {
+            (0, 1) => "1 of 1 node".to_owned(),
+            (0, all) => format!("{} of {all} nodes", row.count),
+            _ => row.count.to_string(),
+        };
+        let more = if row.count > muster_api::NODES_NAMED { ", …" } else { "" };
+        let cause = row.cause.told(&say::instant);
+        let lead = if at == 0 { "nodes: " } else { "       " };
+        let _ = writeln!(text, "  {lead}{of}: {cause} [{}{more}]", row.names);
     }
     text
 }
@@ -161,6 +180,12 @@ pub fn update_command(job: &str, change: &str) -> String {
         "--partition" => "Partition",
         "--constraint" | "without --constraint" => "Features",
         "--nodelist" => "ReqNodeList",
+        "--exclude" => "ExcNodeList",
+        "--gpu-share" => "GpuShare",
+        "--topology" => "Topology",
+        "--reservation" => "ReservationName",
+        "--account" => "Account",
+        "--qos" => "QOS",
         "--gpus" => "Gpus",
         "--gpus-per-task" => "GpusPerTask",
         "--gpus-per-socket" => "GpusPerSocket",

@@ -64,8 +64,11 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     } else {
         None
     };
-    let suggestions =
-        if starts_now { Vec::new() } else { suggestions(cache, state, job, now, &outcome.plan) };
+    let suggestions = if starts_now {
+        Vec::new()
+    } else {
+        suggestions(cache, state, job, now, &outcome.plan, &reasons)
+    };
     Explanation {
         reasons,
         start,

@@ -7,8 +7,9 @@ use crate::gang::{Cursor, place_with_cursor};
 use crate::queue::asks;
 use crate::round::{Budget, plan};
 use muster_model::{
-    Decision, Event, EventKind, GpuScope, Job, JobId, JobSpec, JobUpdate, MemoryRequest, Mib,
-    NodeCount, Plan, Seconds, State, TimeLimit, Timestamp, Work,
+    Decision, DeviceMilli, DeviceMode, Event, EventKind, GpuScope, GpuShare, Job, JobId, JobSpec,
+    JobUpdate, MemoryRequest, Mib, NodeCount, Plan, Reason, Seconds, State, TimeLimit, Timestamp,
+    Work,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,6 +31,8 @@ pub struct Suggestion {
     pub change: Change,
     /// Jobs that would start now without the change and would not with it.
     pub displaces: Vec<JobId>,
+    /// The reservation before which a smaller time limit lets it end.
+    pub before: Option<String>,
 }
 
 /// A change to one part of a request.
@@ -75,6 +78,20 @@ pub enum Change {
     NoNodeList,
     /// Shared nodes in place of nodes for itself.
     Shared,
+    /// Without the list of nodes that it does not want.
+    NoExclude,
+    /// So many tasks.
+    Tasks(u32),
+    /// So many thousandths of each GPU, of one that is shared, in place of whole GPUs.
+    GpuShare(u32),
+    /// This level of the topology preferred in place of required.
+    TopologyPreferred(String),
+    /// In no reservation.
+    NoReservation,
+    /// Another account that its user may charge to.
+    Account(String),
+    /// Another quality of service.
+    Qos(String),
 }
 
 impl Change {
@@ -100,6 +117,13 @@ impl Change {
             Self::NoConstraint => "without --constraint".to_owned(),
             Self::NoNodeList => "--nodelist=".to_owned(),
             Self::Shared => "without --exclusive".to_owned(),
+            Self::NoExclude => "--exclude=".to_owned(),
+            Self::Tasks(tasks) => format!("--ntasks={tasks}"),
+            Self::GpuShare(milli) => format!("#MUSTER --gpu-share={}%", milli / 10),
+            Self::TopologyPreferred(level) => format!("#MUSTER --topology=preferred:{level}"),
+            Self::NoReservation => "--reservation=".to_owned(),
+            Self::Account(name) => format!("--account={name}"),
+            Self::Qos(name) => format!("--qos={name}"),
         }
     }
 }
@@ -118,6 +142,15 @@ impl fmt::Display for Suggestion {
     /// One sentence, lower case, no full stop.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.change {
+            Change::TimeLimit(limit) if self.before.is_some() => {
+                let (hours, minutes) = (limit.0 / 3600, limit.0 / 60 % 60);
+                let name = self.before.as_deref().unwrap_or_default();
+                write!(
+                    f,
+                    "with a time limit of {hours}:{minutes:02}:00 it would end before reservation \
+                     {name} and start now"
+                )
+            }
             Change::TimeLimit(limit) => {
                 write!(f, "with a time limit of {} minutes it would start now", limit.0 / 60)
             }
@@ -143,6 +176,18 @@ impl fmt::Display for Suggestion {
             Change::NoConstraint => f.write_str("without its constraint it would start now"),
             Change::NoNodeList => f.write_str("without its node list it would start now"),
             Change::Shared => f.write_str("on shared nodes it would start now"),
+            Change::NoExclude => f.write_str("with every node allowed it would start now"),
+            Change::Tasks(1) => f.write_str("with 1 task it would start now"),
+            Change::Tasks(tasks) => write!(f, "with {tasks} tasks it would start now"),
+            Change::GpuShare(milli) => {
+                write!(f, "with {}% of a shared GPU each it would start now", milli / 10)
+            }
+            Change::TopologyPreferred(level) => {
+                write!(f, "with {level} preferred in place of required it would start now")
+            }
+            Change::NoReservation => f.write_str("outside its reservation it would start now"),
+            Change::Account(name) => write!(f, "charged to account {name} it would start now"),
+            Change::Qos(name) => write!(f, "in QOS {name} it would start now"),
         }
     }
 }
@@ -154,6 +199,7 @@ pub(crate) fn suggestions(
     job: &Arc<Job>,
     now: Timestamp,
     without: &Plan,
+    reasons: &[Reason],
 ) -> Vec<Suggestion> {
     if job.het.is_some() || job.eligible.is_none_or(|at| at > now) {
         return Vec::new();
@@ -166,8 +212,13 @@ pub(crate) fn suggestions(
         let may = tries <= TRIES_MAX;
         may.then(|| helps(cache, state, job, now, spec.clone(), &order, without)).flatten()
     };
-    for kind in candidates(cache, state, job, now, without) {
+    let mut kinds = candidates(cache, state, job, now, without);
+    kinds.extend(others_limits(state, &job.spec, reasons));
+    for kind in kinds {
         found.extend(smallest(kind, |spec| helps(cache, spec)));
+    }
+    for suggestion in &mut found {
+        suggestion.before = reservation_after(state, now, &suggestion.change);
     }
     // The cache follows the true state again.
     cache.follow(state, now);
@@ -183,7 +234,7 @@ fn smallest(
 ) -> Option<Suggestion> {
     if changes.len() <= ONE_BY_ONE_MAX {
         return changes.into_iter().find_map(|(change, spec)| {
-            helps(&spec).map(|displaces| Suggestion { change, displaces })
+            helps(&spec).map(|displaces| Suggestion { change, displaces, before: None })
         });
     }
     let (mut low, mut high) = (0, changes.len());
@@ -192,7 +243,7 @@ fn smallest(
         let middle = low + (high - low) / 2;
         let (change, spec) = &changes[middle];
         if let Some(displaces) = helps(spec) {
-            best = Some(Suggestion { change: change.clone(), displaces });
+            best = Some(Suggestion { change: change.clone(), displaces, before: None });
             high = middle;
         } else {
             low = middle + 1;
@@ -259,6 +310,11 @@ fn candidates(
         other_partitions(state, spec),
         looser(spec),
         without_node_list(spec),
+        without_exclude(spec),
+        fewer_tasks(spec),
+        shares(cache, spec),
+        topology_preferred(spec),
+        without_reservation(spec),
     ]);
     kinds
 }
@@ -421,4 +477,97 @@ fn without_node_list(spec: &JobSpec) -> Changes {
     let mut changed = spec.clone();
     changed.request.node_list.clear();
     vec![(Change::NoNodeList, changed)]
+}
+
+/// The reservation that begins within the minute in which a limit would end.
+fn reservation_after(state: &State, now: Timestamp, change: &Change) -> Option<String> {
+    let Change::TimeLimit(limit) = change else { return None };
+    let begins = |r: &&std::sync::Arc<muster_model::Reservation>| {
+        r.float.is_none()
+            && r.window.start > now
+            && r.window.start.since(now).0 / 60 == limit.0 / 60
+    };
+    state.reservations.values().find(begins).map(|r| r.name.clone())
+}
+
+fn without_exclude(spec: &JobSpec) -> Changes {
+    if spec.request.exclude.is_empty() {
+        return Vec::new();
+    }
+    let mut changed = spec.clone();
+    changed.request.exclude.clear();
+    vec![(Change::NoExclude, changed)]
+}
+
+fn fewer_tasks(spec: &JobSpec) -> Changes {
+    let Some(tasks) = spec.request.tasks else { return Vec::new() };
+    let with = |to: u32| {
+        let mut changed = spec.clone();
+        changed.request.tasks = Some(to);
+        (Change::Tasks(to), changed)
+    };
+    // Each node has a task at least.
+    let least = spec.request.nodes.as_ref().map_or(1, NodeCount::least);
+    below(tasks).into_iter().filter(|to| *to >= least).map(with).collect()
+}
+
+/// A part of a shared GPU in place of each whole one, the largest first.
+fn shares(cache: &Cache, spec: &JobSpec) -> Changes {
+    let request = &spec.request;
+    let whole = request.wants_gpus() && request.gpu_share.is_none() && request.gpu_memory.is_none();
+    let shared = |view: &crate::free::NodeView| {
+        view.node.devices.iter().any(|d| matches!(d.mode, DeviceMode::Shared(_)))
+    };
+    if !whole || !cache.world.views().iter().any(shared) {
+        return Vec::new();
+    }
+    let with = |milli: u32| {
+        let mut changed = spec.clone();
+        changed.request.gpu_share = Some(GpuShare::Milli(DeviceMilli(milli)));
+        (Change::GpuShare(milli), changed)
+    };
+    [750, 500, 250, 100].into_iter().map(with).collect()
+}
+
+fn topology_preferred(spec: &JobSpec) -> Changes {
+    let Some(level) = spec.request.topology.required.clone() else { return Vec::new() };
+    let mut changed = spec.clone();
+    changed.request.topology.required = None;
+    changed.request.topology.preferred = Some(level.clone());
+    vec![(Change::TopologyPreferred(level), changed)]
+}
+
+fn without_reservation(spec: &JobSpec) -> Changes {
+    if spec.request.reservation.is_none() {
+        return Vec::new();
+    }
+    let mut changed = spec.clone();
+    changed.request.reservation = None;
+    vec![(Change::NoReservation, changed)]
+}
+
+/// Other accounts and QOS, where a limit of its own holds it: nobody is told to change them only to
+/// come first.
+fn others_limits(state: &State, spec: &JobSpec, reasons: &[Reason]) -> Vec<Changes> {
+    let account = |name: &String| {
+        let changed = JobSpec { account: name.clone(), ..spec.clone() };
+        (Change::Account(name.clone()), changed)
+    };
+    let qos = |name: &String| {
+        let changed = JobSpec { qos: name.clone(), ..spec.clone() };
+        (Change::Qos(name.clone()), changed)
+    };
+    let mut kinds = Vec::new();
+    if reasons.iter().any(|r| matches!(r, Reason::AssociationLimit(_))) {
+        let others = state
+            .accounts
+            .values()
+            .filter(|a| a.name != spec.account && a.admits(&spec.owner.user));
+        kinds.push(others.map(|a| account(&a.name)).take(ONE_BY_ONE_MAX).collect());
+    }
+    if reasons.iter().any(|r| matches!(r, Reason::QosLimit(_))) {
+        let others = state.qos.keys().filter(|name| **name != spec.qos);
+        kinds.push(others.map(qos).take(ONE_BY_ONE_MAX).collect());
+    }
+    kinds
 }

@@ -110,6 +110,7 @@ fn replaced(name: &str, value: &str, request: &mut Request) -> Result<(), Proble
         }),
         Opt::Spread => without(request, |all| all.spread.clear()),
         Opt::Toleration => without(request, |all| all.tolerations.clear()),
+        Opt::Reservation => request.reservation = None,
         Opt::Licenses => request.licences.clear(),
         _ => {
             let what = "this option changes nothing of a job that waits";

@@ -259,6 +259,7 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
         view.expected_ms = outlook.start.map(|window| window.earliest);
         view.latest_ms = outlook.start.and_then(|window| window.latest);
         view.expected_nodes = promised_nodes(app, id);
+        view.nodes = outlook.tally.iter().map(|row| nodes_view(known, row)).collect();
         view.suggestions = outlook.suggestions.iter().map(|s| suggestion(known, s)).collect();
         view.advice = measured(app, job);
     }
@@ -286,6 +287,16 @@ fn measured(app: &App, job: &Job) -> Vec<String> {
         .collect();
     let found = need::advice(&runs, &job.spec);
     found.into_iter().map(|a| format!("{}: {}", a.option, a.text)).collect()
+}
+
+fn nodes_view(known: &Known, row: &muster_model::NodeTally) -> muster_api::NodesView {
+    let names: Vec<String> = row.nodes.iter().map(|id| known.state.node_name(*id)).collect();
+    muster_api::NodesView {
+        count: row.count,
+        names: muster_api::step::fold_hosts(&names),
+        text: row.cause.to_string(),
+        cause: row.cause.clone(),
+    }
 }
 
 /// The nodes that the newest round promised to a job.

@@ -19,9 +19,16 @@ const fn kind(change: &Change) -> &'static str {
         Change::NoConstraint => "constraint",
         Change::NoNodeList => "node list",
         Change::Shared => "shared",
+        Change::NoExclude => "exclude",
+        Change::Tasks(_) => "tasks",
+        Change::GpuShare(_) => "gpu share",
+        Change::TopologyPreferred(_) => "topology",
+        Change::NoReservation => "reservation",
+        Change::Account(_) => "account",
+        Change::Qos(_) => "qos",
     }
 }
-const KINDS: usize = 11;
+const KINDS: usize = 18;
 
 /// Changes of every kind, each with a job that they may be suggested for.
 fn changes() -> Vec<(Change, &'static [&'static str])> {
@@ -54,6 +61,13 @@ fn changes() -> Vec<(Change, &'static [&'static str])> {
         (Change::NoConstraint, &["--constraint=practice"]),
         (Change::NoNodeList, &["--nodelist=node1"]),
         (Change::Shared, &["--exclusive"]),
+        (Change::NoExclude, &["--exclude=node1"]),
+        (Change::Tasks(2), &["--ntasks=4"]),
+        (Change::GpuShare(250), &["--gpus=1"]),
+        (Change::TopologyPreferred("leaf".to_owned()), &["--nodes=2", "--topology=required:leaf"]),
+        (Change::NoReservation, &[]),
+        (Change::Account("other".to_owned()), &[]),
+        (Change::Qos("other".to_owned()), &[]),
     ]
 }
 
@@ -69,7 +83,8 @@ fn every_kind_of_suggestion_is_a_command_that_a_waiting_job_takes() {
     let place = Place::new();
     let file = place.path("muster.toml");
     let text = "[[partition]]\nname = \"main\"\nnodes = [\"all\"]\n\
-                [[partition]]\nname = \"other\"\nnodes = [\"all\"]\n";
+                [[partition]]\nname = \"other\"\nnodes = [\"all\"]\n\
+                [[account]]\nname = \"other\"\n[[qos]]\nname = \"other\"\n";
     std::fs::write(&file, text).unwrap();
     let words = ["--practice", "4x8", "--config", file.to_str().unwrap()];
     let _daemon = place.try_start(&words, &[]).unwrap_or_else(|| panic!("{}", place.log()));

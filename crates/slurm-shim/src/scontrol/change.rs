@@ -193,6 +193,9 @@ fn option(key: &str, value: &str) -> Option<String> {
         }
         "gpuspernode" => "gpus-per-node",
         "gpumemory" => "gpu-memory",
+        "gpushare" => "gpu-share",
+        "topology" => "topology",
+        "reservationname" | "reservation" => "reservation",
         "features" => "constraint",
         "reqnodelist" | "nodelist" => "nodelist",
         "excnodelist" => "exclude",
