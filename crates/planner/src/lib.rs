@@ -17,6 +17,7 @@ mod affinity;
 mod alternatives;
 mod ask;
 mod cache;
+mod compare;
 mod depth;
 mod devices;
 mod explain;
@@ -46,6 +47,7 @@ mod together;
 pub mod topology;
 mod world;
 
+pub use compare::{Choice, Comparison, NodeAnswer, NodeScore, ScorePart, Standing, Verdict};
 pub use explain::{Explanation, StartWindow};
 pub use order::priority;
 pub use outlook::Outlook;
@@ -124,5 +126,29 @@ impl Planner {
     /// start it now. Empty where the job does not wait.
     pub fn explain(&mut self, state: &State, job: JobId, now: Timestamp) -> Explanation {
         explain::explain(&mut self.cache, state, job, now)
+    }
+
+    /// Why a job is not on a node: what keeps it from there, or why it has the nodes that it has.
+    /// `None` where one of the two is not there, or the job is over.
+    pub fn why_not_on(
+        &mut self,
+        state: &State,
+        job: JobId,
+        node: &str,
+        now: Timestamp,
+    ) -> Option<NodeAnswer> {
+        compare::on_node(&mut self.cache, state, job, node, now)
+    }
+
+    /// A job that waits beside another: what decides between them. `None` where one of the two is
+    /// not there, or the first does not wait.
+    pub fn why_over(
+        &mut self,
+        state: &State,
+        job: JobId,
+        other: JobId,
+        now: Timestamp,
+    ) -> Option<Comparison> {
+        compare::over(&mut self.cache, state, job, other, now)
     }
 }

@@ -84,7 +84,8 @@ fn every_kind_of_suggestion_is_a_command_that_a_waiting_job_takes() {
     let file = place.path("muster.toml");
     let text = "[[partition]]\nname = \"main\"\nnodes = [\"all\"]\n\
                 [[partition]]\nname = \"other\"\nnodes = [\"all\"]\n\
-                [[account]]\nname = \"other\"\n[[qos]]\nname = \"other\"\n";
+                [[account]]\nname = \"other\"\n[[qos]]\nname = \"other\"\n\
+                [[gpu]]\nnodes = [\"node4\"]\nmode = \"shared\"\n";
     std::fs::write(&file, text).unwrap();
     let words = ["--practice", "4x8", "--config", file.to_str().unwrap()];
     let _daemon = place.try_start(&words, &[]).unwrap_or_else(|| panic!("{}", place.log()));

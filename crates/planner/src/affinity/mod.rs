@@ -12,7 +12,7 @@ mod wishes;
 
 pub(crate) use fence::Fence;
 pub(crate) use reason::{ruled_out, text, without, without_each};
-pub(crate) use wishes::order_by_wishes;
+pub(crate) use wishes::{order_by_wishes, wish_scores};
 
 use crate::free::{Span, effective_end};
 use muster_model::{JobId, JobSpec, JobTerm, Rules, Term, Timestamp};

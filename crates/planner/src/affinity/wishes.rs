@@ -7,7 +7,7 @@ use crate::ask::Ask;
 use crate::free::Span;
 use crate::world::World;
 use muster_model::affinity::untolerated;
-use muster_model::{JobTerm, TaintEffect, Wish};
+use muster_model::{Affinity, JobTerm, TaintEffect, Wish};
 use std::collections::BTreeSet;
 
 /// The same nodes, those that the job wishes for first; `None` where it wishes for nothing.
@@ -34,6 +34,35 @@ pub(crate) fn order_by_wishes(
     if !wishes && soft.is_empty() && affinity.tolerations.is_empty() {
         return None;
     }
+    let score = scores(world, affinity, &soft, order, span);
+    let mut sorted = order.to_vec();
+    // Stable: equal ones stay in the order of the policy.
+    sorted.sort_by_cached_key(|node| {
+        let view = world.view(*node);
+        let soft = [TaintEffect::PreferNoSchedule];
+        let taints = untolerated(&view.node, &affinity.tolerations, &soft).count();
+        (view.node.weight, taints, -score[*node])
+    });
+    Some(sorted)
+}
+
+/// By node, what the job's wishes come to, as if it were placed now; empty where it has none.
+pub(crate) fn wish_scores(world: &World, ask: &Ask, now: muster_model::Timestamp) -> Vec<i64> {
+    let (Some(affinity), Some(who)) = (ask.affinity(), ask.who.as_ref()) else { return Vec::new() };
+    let span = Span::of(now, now, ask.limit);
+    let order: Vec<usize> = (0..world.views().len()).collect();
+    let rules = affinity.spread.iter().filter(|rule| rule.soft);
+    let soft: Vec<Even<'_>> = rules.map(|rule| Even::of(world, ask, who, rule, span)).collect();
+    scores(world, affinity, &soft, &order, span)
+}
+
+fn scores(
+    world: &World,
+    affinity: &Affinity,
+    soft: &[Even<'_>],
+    order: &[usize],
+    span: Span,
+) -> Vec<i64> {
     let mut score = vec![0i64; world.views().len()];
     for wish in &affinity.node.preferred {
         for node in order.iter().filter(|n| wish.term.holds_on(&world.view(**n).node)) {
@@ -45,20 +74,12 @@ pub(crate) fn order_by_wishes(
             add(world, wish, span, sign, &mut score);
         }
     }
-    for even in &soft {
+    for even in soft {
         for node in order {
             score[*node] -= i64::from(even.count_at(*node));
         }
     }
-    let mut sorted = order.to_vec();
-    // Stable: equal ones stay in the order of the policy.
-    sorted.sort_by_cached_key(|node| {
-        let view = world.view(*node);
-        let soft = [TaintEffect::PreferNoSchedule];
-        let taints = untolerated(&view.node, &affinity.tolerations, &soft).count();
-        (view.node.weight, taints, -score[*node])
-    });
-    Some(sorted)
+    score
 }
 
 fn add(world: &World, wish: &Wish<JobTerm>, span: Span, sign: i64, score: &mut [i64]) {
