@@ -56,7 +56,10 @@ pub use submit::{
     SubmitResponse, Tool, Trial, WaitQuery, WaitResponse,
 };
 pub use whatif::{ADDED_NODES_MAX, AddNodes, MovedJob, WhatIfRequest, WhatIfResponse};
-pub use why::{NODES_NAMED, NodesView, ReasonView, Suggestion, WhyPage, WhyView};
+pub use why::{
+    BesideRow, BesideView, NODES_NAMED, NodesView, ReasonView, Suggestion, WhyPage, WhyQuery,
+    WhyView,
+};
 
 /// The most rows of one page.
 pub const PAGE_MAX: u32 = 20_000;

@@ -2,7 +2,7 @@
 
 use muster_model::{NodeCause, Reason, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// A reason: its code, Slurm's word, a sentence and the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -58,9 +58,65 @@ pub struct WhyView {
     /// cause first; the counts add up to the number of nodes. Empty where it does not wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodesView>,
+    /// The answer about the node, or the other job, that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<BesideView>,
     /// A sentence about its end or its present state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+/// What is asked beside why a job waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub struct WhyQuery {
+    /// A node: what keeps the job from it, or why the job has its own nodes and not this one.
+    pub node: Option<String>,
+    /// Another job, as users name it: what decides between the two.
+    pub over: Option<String>,
+}
+
+/// Two nodes, or two jobs, side by side.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BesideView {
+    /// The answer in a sentence, lower case, no full stop.
+    pub text: String,
+    /// What the columns are about: the job's node and the other, or the job and the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heads: Vec<String>,
+    /// What both are measured by, in the order in which it counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<BesideRow>,
+    /// What keeps the job from the node asked about, with its numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub cause: Option<NodeCause>,
+    /// What else the job waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<ReasonView>,
+}
+
+/// One measure of two.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BesideRow {
+    /// What is measured.
+    pub what: String,
+    /// The first value; empty where it is an instant or nothing.
+    pub own: String,
+    /// The second value.
+    pub other: String,
+    /// The first value where it is an instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub own_ms: Option<Timestamp>,
+    /// The second value where it is an instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub other_ms: Option<Timestamp>,
+    /// It is what decides.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decides: bool,
 }
 
 /// At most so many nodes of one cause are named.

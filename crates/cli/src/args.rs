@@ -42,7 +42,7 @@ pub(crate) enum Command {
     /// One job whole
     Job(One),
     /// Why a job waits, who holds what it needs, and what would help
-    Why(One),
+    Why(WhyArgs),
     /// When a job is expected to start
     When(One),
     /// Whom a change would delay, and by how long; nothing is changed
@@ -194,6 +194,22 @@ pub(crate) struct Jobs {
 pub(crate) struct One {
     /// The job: 12, 900_3, 12+1
     pub(crate) job: String,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The words of `muster why`.
+#[derive(Args)]
+pub(crate) struct WhyArgs {
+    /// The job: 12, 900_3, 12+1
+    pub(crate) job: String,
+    /// Why it is not on this node
+    #[arg(long, value_name = "NODE", conflicts_with = "over")]
+    pub(crate) node: Option<String>,
+    /// Why this other job comes first, or started before it
+    #[arg(long, value_name = "JOB")]
+    pub(crate) over: Option<String>,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,21 +3,27 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use muster_api::{QueueQuery, WhyView};
+use muster_api::{BesideRow, BesideView, QueueQuery, WhyQuery, WhyView};
 use muster_client::Client;
 use muster_model::Reason;
 
 use crate::act;
-use crate::args::One;
+use crate::args::{One, WhyArgs};
 use crate::say::{self, Outcome, print};
 
 /// Runs `muster why`.
-pub(crate) fn why(args: &One) -> Outcome {
+pub(crate) fn why(args: &WhyArgs) -> Outcome {
     let job = act::job(&args.job)?;
     let client = Client::connect()?;
-    let page = client.why(&job)?;
+    let query = WhyQuery { node: args.node.clone(), over: args.over.clone() };
+    let page = client.why_beside(&job, &query)?;
     if args.json {
         return say::json(&page);
+    }
+    if page.jobs.iter().any(|view| view.beside.is_some()) {
+        let answers = page.jobs.iter().filter_map(|view| view.beside.as_ref());
+        print(&answers.map(beside).collect::<Vec<_>>().join("\n"));
+        return Ok(0);
     }
     let holders = holders(&client, &page.jobs);
     let texts: Vec<String> = page.jobs.iter().map(|view| explained(view, &holders)).collect();
@@ -114,6 +120,40 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
             }
             let _ = writeln!(text, "      {}", update_command(&view.job, &suggestion.change));
         }
+    }
+    text
+}
+
+/// Two nodes or jobs side by side.
+fn beside(view: &BesideView) -> String {
+    let mut text = view.text.clone();
+    if let Some(cause) = &view.cause {
+        let _ = write!(text, ": {}", cause.told(&say::instant));
+    }
+    text.push('\n');
+    for reason in &view.reasons {
+        let _ = writeln!(text, "  {} [{}]", reason.text, reason.code);
+    }
+    let [own, other] = view.heads.as_slice() else { return text };
+    let value = |text: &str, at: Option<muster_model::Timestamp>| match at {
+        Some(at) => say::instant(at),
+        None if text.is_empty() => "-".to_owned(),
+        None => text.to_owned(),
+    };
+    let line = |row: &BesideRow| {
+        let mark = if row.decides { "  <- decides" } else { "" };
+        let cells = (value(&row.own, row.own_ms), value(&row.other, row.other_ms));
+        (row.what.clone(), cells, mark)
+    };
+    let head = (String::new(), (own.clone(), other.clone()), "");
+    let lines: Vec<_> = std::iter::once(head).chain(view.rows.iter().map(line)).collect();
+    let wide = |of: &dyn Fn(&(String, (String, String), &str)) -> usize| {
+        lines.iter().map(of).max().unwrap_or(0)
+    };
+    let first = wide(&|l| l.0.chars().count());
+    let (second, third) = (wide(&|l| l.1.0.chars().count()), wide(&|l| l.1.1.chars().count()));
+    for (what, (own, other), mark) in &lines {
+        let _ = writeln!(text, "  {what:first$}  {own:>second$}  {other:>third$}{mark}");
     }
     text
 }

@@ -10,7 +10,7 @@ use muster_api::{
     PriorityPage, PriorityQuery, QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse,
     ReservationPlan, ReservationRequest, ReservationView, ScriptView, SharePage, Stats, StepAccess,
     SubmitRequest, SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhatIfRequest,
-    WhatIfResponse, WhyPage,
+    WhatIfResponse, WhyPage, WhyQuery,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -71,6 +71,11 @@ impl Client {
     /// Why they wait.
     pub fn why(&self, job: &JobRef) -> Result<WhyPage, ClientError> {
         self.get(&job_path(job, "/why"))
+    }
+
+    /// Why they wait, with an answer about a node or another job.
+    pub fn why_beside(&self, job: &JobRef, query: &WhyQuery) -> Result<WhyPage, ClientError> {
+        self.get(&with_query(&job_path(job, "/why"), query))
     }
 
     /// The script.

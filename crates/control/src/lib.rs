@@ -36,7 +36,10 @@ pub use feed::{FEED_MAX, Lagged, Numbered, Subscription};
 pub use handle::{Handle, ReplyTo, Ticket};
 pub use metrics::{Counter, Counters};
 pub use muster_planner::topology::{Cost, cost};
-pub use muster_planner::{Explanation, StartWindow, Suggestion};
+pub use muster_planner::{
+    Choice, Comparison, Explanation, NodeAnswer, ScorePart, Standing, StartWindow, Suggestion,
+    Verdict,
+};
 pub use orders::Outgoing;
 pub use round::{Breach, Checking, Planning, Round};
 pub use settings::{Alarm, Settings};

@@ -2,7 +2,7 @@
 
 use crate::round::{Breach, Checking, Planning};
 use muster_model::{JobId, Plan, Reason, Resume, State, Timestamp};
-use muster_planner::{Budget, Explanation, Planner};
+use muster_planner::{Budget, Comparison, Explanation, NodeAnswer, Planner};
 use std::collections::BTreeMap;
 
 /// What one round may cost, in the planner's steps. A round that ends for want of them says so, and
@@ -31,6 +31,28 @@ impl Advisor {
     /// Everything about one waiting job.
     pub fn explain(&mut self, state: &State, job: JobId, now: Timestamp) -> Explanation {
         self.planner(state).explain(state, job, now)
+    }
+
+    /// Why a job is not on a node.
+    pub fn why_not_on(
+        &mut self,
+        state: &State,
+        job: JobId,
+        node: &str,
+        now: Timestamp,
+    ) -> Option<NodeAnswer> {
+        self.planner(state).why_not_on(state, job, node, now)
+    }
+
+    /// A waiting job beside another.
+    pub fn why_over(
+        &mut self,
+        state: &State,
+        job: JobId,
+        other: JobId,
+        now: Timestamp,
+    ) -> Option<Comparison> {
+        self.planner(state).why_over(state, job, other, now)
     }
 
     fn planner(&mut self, state: &State) -> &mut Planner {

@@ -1,7 +1,7 @@
 //! Why jobs wait: asked of the planner once for each state, and kept until the state changes.
 
 use crate::app::App;
-use muster_control::{Advisor, Explanation, Handle};
+use muster_control::{Advisor, Comparison, Explanation, Handle, NodeAnswer};
 use muster_model::{Job, JobId, Reason, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,6 +68,16 @@ impl Reasons {
     /// Everything about one waiting job.
     pub(crate) fn explain(&self, state: &State, job: JobId) -> Explanation {
         self.lock().advisor.explain(state, job, App::now())
+    }
+
+    /// Why a job is not on a node.
+    pub(crate) fn why_not_on(&self, state: &State, job: JobId, node: &str) -> Option<NodeAnswer> {
+        self.lock().advisor.why_not_on(state, job, node, App::now())
+    }
+
+    /// A waiting job beside another.
+    pub(crate) fn why_over(&self, state: &State, job: JobId, other: JobId) -> Option<Comparison> {
+        self.lock().advisor.why_over(state, job, other, App::now())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

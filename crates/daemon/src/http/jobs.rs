@@ -12,7 +12,7 @@ use hyper::StatusCode;
 use muster_api::{
     ApiError, JobEnd, JobPage, JobRef, JobView, LevelCount, PAGE_DEFAULT, PayloadView,
     PlacementView, ReasonView, ScriptView, StepAccess, SubmitRequest, SubmitResponse, WaitQuery,
-    WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyView,
+    WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyQuery, WhyView,
 };
 use muster_control::command::{Command, CommandError, Principal, Reply};
 use muster_control::need;
@@ -227,16 +227,29 @@ fn fill_paths(known: &Known, job: &Job, view: &mut JobView) {
 }
 
 /// Why jobs wait.
-#[utoipa::path(get, path = "/v1/jobs/{job}/why", params(("job" = String, Path)), responses(
+#[utoipa::path(get, path = "/v1/jobs/{job}/why", params(("job" = String, Path), WhyQuery), responses(
     (status = 200, body = WhyPage), (status = 404, body = ApiError)))]
-pub(crate) async fn why(Given(app): Given<Shared>, Path(name): Path<String>) -> Answer<WhyPage> {
+pub(crate) async fn why(
+    Given(app): Given<Shared>,
+    Path(name): Path<String>,
+    Asked(query): Asked<WhyQuery>,
+) -> Answer<WhyPage> {
     let job = job_ref(&name)?;
+    let over = query.over.as_deref().map(job_ref).transpose()?;
     let page = tokio::task::spawn_blocking(move || {
         resolve(&app, &job)?;
         let known = app.reasons.of(&app.handle);
         let ids = job.resolve(&known.state);
+        let other = match &over {
+            Some(other) => resolve(&app, other)?.1.first().copied(),
+            None => None,
+        };
         let groups = alike(&known, &ids).into_iter().take(PAGE_DEFAULT as usize);
-        let jobs = groups.filter_map(|(first, tasks)| why_view(&app, &known, first, &tasks));
+        let jobs = groups.filter_map(|(first, tasks)| {
+            let mut view = why_view(&app, &known, first, &tasks)?;
+            view.beside = super::beside::answer(&app, &known, first, &query, other);
+            Some(view)
+        });
         Ok::<_, Refusal>(WhyPage { jobs: jobs.collect() })
     });
     Ok(Json(page.await.map_err(|error| Refusal::fault(error.to_string()))??))

@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 pub(crate) mod admin;
+mod beside;
 pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod extract;
