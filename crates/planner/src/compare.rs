@@ -354,7 +354,7 @@ fn verdict(
     if (theirs.reserved, theirs.tier) != (mine.reserved, mine.tier) {
         return Verdict::Tier;
     }
-    if theirs.priority != mine.priority { Verdict::Priority } else { Verdict::First }
+    if theirs.priority == mine.priority { Verdict::First } else { Verdict::Priority }
 }
 
 /// How a job that comes after another could start before it.

@@ -26,10 +26,13 @@ use std::sync::Arc;
 /// At most so many jobs are named.
 const NAMED_MAX: usize = 8;
 
+/// A job that starts in the round, what it takes of a node, and its limit.
+type Starting<'a> = (&'a Arc<Job>, &'a NodeShare, TimeLimit);
+
 /// What comes to the nodes before the job does, by node.
 #[derive(Default)]
 struct Before<'a> {
-    starts: BTreeMap<usize, Vec<(&'a Arc<Job>, &'a NodeShare, TimeLimit)>>,
+    starts: BTreeMap<usize, Vec<Starting<'a>>>,
     promises: BTreeMap<usize, Vec<(&'a Promise, Option<PromisedShare>)>>,
 }
 

@@ -1,0 +1,61 @@
+//! Why this node and not that, why that job and not this.
+
+use muster_model::{JobId, NodeCause};
+use muster_planner::{Budget, NodeAnswer, Planner, ScorePart, Verdict};
+use muster_test_kit::Lab;
+
+fn planned(lab: &mut Lab) -> Planner {
+    let mut planner = Planner::new(&lab.state);
+    let plan = planner.plan(&lab.state, lab.now, Budget::UNLIMITED);
+    lab.carry_out(&plan);
+    planner
+}
+
+#[test]
+fn a_node_is_compared_with_the_one_that_the_job_has() {
+    let mut lab = Lab::new("node n1 cpus=8 gpus=4xa100\nnode n2 cpus=8 gpus=4xa100\n");
+    lab.submit("a nodelist=n2 gpus=2 time=60");
+    planned(&mut lab);
+    lab.submit("b gpus=1 time=60");
+    let mut planner = planned(&mut lab);
+    let b = lab.find("b");
+    let there = planner.why_not_on(&lab.state, b, "n2", lab.now);
+    assert_eq!(there, Some(NodeAnswer::There));
+    let Some(NodeAnswer::Placed(choice)) = planner.why_not_on(&lab.state, b, "n1", lab.now) else {
+        panic!("not placed");
+    };
+    assert_eq!(choice.cause, NodeCause::Free);
+    assert_eq!(choice.decides, Some(ScorePart::Gpus));
+    assert_eq!((choice.has.gpus, choice.other.gpus), (2, 4));
+    lab.submit("c nodes=1 gpus=4 nodelist=n2 time=60");
+    let c = lab.find("c");
+    let found = planner.why_not_on(&lab.state, c, "n2", lab.now);
+    let Some(NodeAnswer::Waits { cause: NodeCause::Busy { held_by, .. }, .. }) = found else {
+        panic!("{found:?}");
+    };
+    assert_eq!(held_by, [JobId(1), JobId(2)]);
+    assert_eq!(planner.why_not_on(&lab.state, c, "n9", lab.now), None);
+}
+
+#[test]
+fn a_job_is_compared_with_one_that_started_before_it() {
+    let mut lab = Lab::new("node n1 cpus=8\nnode n2 cpus=8\n");
+    lab.submit("a cpus=8 nodelist=n1 time=60");
+    planned(&mut lab);
+    lab.submit("big cpus=8 nodes=2 time=60");
+    lab.submit("short cpus=8 time=30");
+    lab.submit("long cpus=8 time=600");
+    let mut planner = planned(&mut lab);
+    let (big, short, long) = (lab.find("big"), lab.find("short"), lab.find("long"));
+    let found = planner.why_over(&lab.state, big, short, lab.now).unwrap();
+    assert!(matches!(found.verdict, Verdict::EndsBefore { .. }), "{found:?}");
+    let found = planner.why_over(&lab.state, big, long, lab.now).unwrap();
+    assert_eq!(found.verdict, Verdict::Behind);
+    let found = planner.why_over(&lab.state, long, big, lab.now).unwrap();
+    assert_eq!(found.verdict, Verdict::First);
+    lab.submit("urgent cpus=8 nodes=2 time=60 priority=9");
+    let urgent = lab.find("urgent");
+    let found = planner.why_over(&lab.state, big, urgent, lab.now).unwrap();
+    assert_eq!(found.verdict, Verdict::Priority);
+    assert_eq!(planner.why_over(&lab.state, short, big, lab.now), None);
+}
