@@ -4,136 +4,19 @@
 mod support;
 
 use muster_control::command::{
-    Command, CommandError, ErrorClass, JobChange, JobRef, Principal, Reply, Submission,
+    Command, CommandError, ErrorClass, JobChange, JobRef, Reply, Submission,
 };
-use muster_control::{Outgoing, Writer};
 use muster_engine::{Inventory, Observation, Order};
 use muster_model::placement::NodeShare;
 use muster_model::{
-    ArraySpec, Checkpoint, CpuSet, Decision, Dependency, DependencyKind, DependencyTarget,
-    DependencyTerm, EndCause, EngineName, ExitReport, ExitStatus, GpuCount, GpuScope, Hold,
-    IndexRanges, Job, JobId, JobState, Joiner, Licence, MemoryRequest, Mib, NodeCount, Placement,
-    Plan, Seconds, SignalScope, Start, State, StopCause, TimeLimit, Timestamp, Usage,
+    ArraySpec, Checkpoint, CpuSet, Decision, Dependency, DependencyKind, DependencyTerm, EndCause,
+    EngineName, GpuCount, GpuScope, Hold, IndexRanges, JobId, JobState, Joiner, MemoryRequest, Mib,
+    NodeCount, Placement, Plan, Seconds, SignalScope, Start, StopCause, TimeLimit, Timestamp,
 };
-use muster_store::{HistoryQuery, MemoryStore};
+use muster_store::HistoryQuery;
 use std::sync::Arc;
-use support::{job, nodes, root, site, user};
-
-/// A writer with a site of two nodes of four CPUs, stepped by hand.
-struct Desk {
-    writer: Writer,
-    now: Timestamp,
-    orders: Vec<Outgoing>,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let now = Timestamp::from_secs(1000);
-        let (writer, _) = Writer::open(Box::new(MemoryStore::default()), now).unwrap();
-        let mut desk = Self { writer, now, orders: Vec::new() };
-        let mut site = site(&nodes(2, 4));
-        site.licences = vec![Licence { name: "sim".to_owned(), total: 4 }];
-        desk.ask(&root(), Command::Configure(Box::new(site))).unwrap();
-        let mut open = desk.writer.begin(now);
-        let listing = Inventory { nodes: nodes(2, 4), ..Inventory::default() };
-        desk.writer.inventory(&mut open, &EngineName::local(), now, listing).unwrap();
-        desk.writer.commit(open).unwrap();
-        desk
-    }
-
-    fn state(&self) -> &State {
-        self.writer.state()
-    }
-
-    fn job(&self, id: u32) -> &Job {
-        self.state().job(JobId(id)).unwrap()
-    }
-
-    fn ask(&mut self, who: &Principal, command: Command) -> Result<Reply, CommandError> {
-        let mut open = self.writer.begin(self.now);
-        let reply = self.writer.command(&mut open, who, command)?;
-        self.orders = self.writer.commit(open).unwrap().orders;
-        Ok(reply)
-    }
-
-    fn submit(&mut self, who: &Principal, submission: Submission) -> Result<u32, CommandError> {
-        match self.ask(who, Command::Submit(Box::new(submission)))? {
-            Reply::Submitted { id, .. } => Ok(id.0),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Submits a job of user 1000 that was changed in one way.
-    fn try_with(&mut self, change: impl FnOnce(&mut Submission)) -> Result<u32, CommandError> {
-        let mut submission = job(&user(1000), "exit 0");
-        change(&mut submission);
-        self.submit(&user(1000), submission)
-    }
-
-    fn plain(&mut self) -> u32 {
-        self.try_with(|_| {}).unwrap()
-    }
-
-    /// Starts a job on the first node.
-    fn start(&mut self, ids: &[u32]) {
-        let base = self.state().clone();
-        let starts = ids.iter().enumerate().map(|(cpu, id)| {
-            let share = NodeShare {
-                node: muster_model::NodeId(0),
-                tasks: 1,
-                cpus: [cpu as u32].into_iter().collect::<CpuSet>(),
-                ..NodeShare::default()
-            };
-            Start {
-                job: JobId(*id),
-                attempt: base.job(JobId(*id)).unwrap().attempt + 1,
-                placement: Arc::new(Placement {
-                    partition: "main".to_owned(),
-                    nodes: vec![share],
-                    ..Placement::default()
-                }),
-                time_limit: TimeLimit::Of(Seconds(600)),
-            }
-        });
-        let decisions = vec![Decision::Start(starts.collect())];
-        let plan = Plan { now: self.now, seq: base.seq, decisions, ..Plan::default() };
-        let mut open = self.writer.begin(self.now);
-        assert_eq!(self.writer.decide(&mut open, &base, &plan).unwrap().applied, 1);
-        self.orders = self.writer.commit(open).unwrap().orders;
-        for id in ids {
-            self.see(Observation::Started { job: JobId(*id), attempt: self.job(*id).attempt });
-        }
-    }
-
-    fn see(&mut self, seen: Observation) {
-        let mut open = self.writer.begin(self.now);
-        self.writer.observe(&mut open, &EngineName::local(), seen).unwrap();
-        self.orders = self.writer.commit(open).unwrap().orders;
-    }
-
-    fn end(&mut self, id: u32, code: u8, cause: EndCause) {
-        let report = ExitReport {
-            status: ExitStatus { code, signal: 0 },
-            cause,
-            started: None,
-            ended: self.now,
-            usage: Usage::default(),
-            message: String::new(),
-            steps: Vec::new(),
-        };
-        self.see(Observation::Exited { job: JobId(id), attempt: self.job(id).attempt, report });
-    }
-}
-
-fn one(id: u32) -> Vec<JobRef> {
-    vec![JobRef::Id(JobId(id))]
-}
-
-fn after(kind: DependencyKind, id: u32) -> Dependency {
-    let target = Some(DependencyTarget::Job(JobId(id)));
-    let term = DependencyTerm { kind, target, delay: Seconds(0) };
-    Dependency { joiner: Joiner::All, terms: vec![term] }
-}
+use support::desk::{Desk, after, one};
+use support::{job, nodes, root, user};
 
 fn set_dependency(id: u32, dependency: Dependency) -> Command {
     let change = JobChange { dependency: Some(Some(dependency)), ..JobChange::default() };
@@ -554,22 +437,6 @@ fn every_end_of_an_attempt_has_its_row() {
 }
 
 #[test]
-fn a_configuration_makes_events_of_what_differs_only() {
-    let mut desk = Desk::new();
-    let mut same = site(&nodes(2, 4));
-    same.licences = vec![Licence { name: "sim".to_owned(), total: 4 }];
-    let reply = desk.ask(&root(), Command::Configure(Box::new(same.clone()))).unwrap();
-    assert_eq!(reply, Reply::Changed { events: 0 });
-    same.partitions[0].priority = 5;
-    let reply = desk.ask(&root(), Command::Configure(Box::new(same.clone()))).unwrap();
-    assert_eq!(reply, Reply::Changed { events: 1 });
-    same.partitions[0].name = "other".to_owned();
-    let reply = desk.ask(&root(), Command::Configure(Box::new(same))).unwrap();
-    assert_eq!(reply, Reply::Changed { events: 2 });
-    assert_eq!(desk.state().partitions.keys().cloned().collect::<Vec<_>>(), ["other"]);
-}
-
-#[test]
 fn a_decision_made_before_a_change_is_stale() {
     let mut desk = Desk::new();
     let id = desk.plain();
@@ -632,95 +499,4 @@ fn ids_that_an_engine_had_are_not_given_again() {
     desk.writer.inventory(&mut open, &EngineName::local(), desk.now, listing).unwrap();
     desk.writer.commit(open).unwrap();
     assert_eq!([desk.plain(), desk.plain()], [41, 42]);
-}
-
-/// A desk whose site has an account, a QOS and a licence changed in one way.
-fn desk_with(change: impl FnOnce(&mut muster_control::command::Site)) -> Desk {
-    let mut desk = Desk::new();
-    let mut site = site(&nodes(2, 4));
-    site.licences = vec![Licence { name: "sim".to_owned(), total: 4 }];
-    change(&mut site);
-    desk.ask(&root(), Command::Configure(Box::new(site))).unwrap();
-    desk
-}
-
-#[test]
-fn s45_an_array_counts_with_all_its_tasks_at_submission() {
-    let mut desk = desk_with(|site| {
-        let limits = muster_model::QosLimits {
-            max_submit_jobs_per_user: Some(10),
-            ..muster_model::QosLimits::default()
-        };
-        site.qos = vec![muster_model::Qos {
-            name: "normal".to_owned(),
-            limits,
-            ..muster_model::Qos::default()
-        }];
-    });
-    let array = |last| {
-        move |s: &mut Submission| {
-            let indices = IndexRanges::from_ranges([(1, last)]);
-            s.specs[0].array = Some(ArraySpec { indices, throttle: None });
-        }
-    };
-    let refused = desk.try_with(array(20)).unwrap_err();
-    assert_eq!((refused.code(), refused.class()), ("E_LIMIT", ErrorClass::Conflict));
-    let text = "user user1000 in QOS normal may have 10 jobs waiting or running (MaxSubmitJobs); \
-                there are 0, and 20 jobs more would be too many";
-    assert_eq!(refused.to_string(), text);
-    assert!(refused.hint().unwrap().contains("QOSMaxSubmitJobPerUserLimit"));
-    desk.try_with(array(9)).unwrap();
-    desk.plain();
-    assert_eq!(desk.try_with(|_| {}).unwrap_err().code(), "E_LIMIT");
-    // Others have limits of their own.
-    desk.submit(&user(1001), job(&user(1001), "exit 0")).unwrap();
-}
-
-#[test]
-fn a_qos_that_denies_refuses_what_one_job_alone_breaks() {
-    let mut desk = desk_with(|site| {
-        let cpu = |n| [(muster_model::TresKind::Cpu, n)].into_iter().collect();
-        let mut qos = muster_model::Qos { name: "normal".to_owned(), ..Default::default() };
-        qos.limits.max_tres_per_job = cpu(2);
-        qos.limits.grp_tres = cpu(3);
-        qos.flags.deny_on_limit = true;
-        site.qos = vec![qos];
-    });
-    let cpus = |n| move |s: &mut Submission| s.specs[0].request.cpus_per_task = Some(n);
-    assert_eq!(desk.try_with(cpus(3)).unwrap_err().code(), "E_LIMIT");
-    // What others hold makes a job wait, not be refused.
-    let first = desk.try_with(cpus(2)).unwrap();
-    desk.start(&[first]);
-    desk.try_with(cpus(2)).unwrap();
-}
-
-#[test]
-fn what_jobs_name_is_not_removed_and_the_rest_is() {
-    let mut desk = desk_with(|site| {
-        site.accounts =
-            vec![muster_model::Account { name: "lab".to_owned(), ..Default::default() }];
-        site.qos = vec![muster_model::Qos { name: "high".to_owned(), ..Default::default() }];
-    });
-    let id = desk
-        .try_with(|s| {
-            s.specs[0].account = "lab".to_owned();
-            s.specs[0].qos = "high".to_owned();
-        })
-        .unwrap();
-    let bare = || Box::new(site(&nodes(2, 4)));
-    let refused = desk.ask(&root(), Command::Configure(bare())).unwrap_err();
-    assert_eq!(refused.code(), "E_STILL_USED");
-    assert_eq!(
-        refused.to_string(),
-        "account lab is not configured any more, but 1 unfinished jobs name it"
-    );
-    // At a start it stays, and the account admits nobody.
-    let start = muster_control::command::Site { starting: true, ..*bare() };
-    desk.ask(&root(), Command::Configure(Box::new(start))).unwrap();
-    assert!(desk.state().qos.contains_key("high") && !desk.state().licences.contains_key("sim"));
-    assert_eq!(desk.state().accounts["lab"].users, Some(std::collections::BTreeSet::new()));
-    desk.ask(&user(1000), Command::Cancel { jobs: one(id), hurry: false }).unwrap();
-    desk.ask(&root(), Command::Configure(bare())).unwrap();
-    assert_eq!(desk.state().accounts.keys().cloned().collect::<Vec<_>>(), ["default"]);
-    assert_eq!(desk.state().qos.keys().cloned().collect::<Vec<_>>(), ["normal"]);
 }

@@ -2,6 +2,8 @@
 //! counts CPUs, and a cluster to run on.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod desk;
+
 use muster_control::command::{Principal, Site, Submission};
 use muster_control::{Breach, Checking, Planning};
 use muster_model::placement::NodeShare;
