@@ -15,6 +15,7 @@ pub(crate) struct Line {
 
 /// What there is to do.
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // read once a process
 pub(crate) enum Command {
     /// Submit batch scripts, with sbatch's options
     Submit(SubmitArgs),

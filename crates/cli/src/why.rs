@@ -147,11 +147,10 @@ fn beside(view: &BesideView) -> String {
     };
     let head = (String::new(), (own.clone(), other.clone()), "");
     let lines: Vec<_> = std::iter::once(head).chain(view.rows.iter().map(line)).collect();
-    let wide = |of: &dyn Fn(&(String, (String, String), &str)) -> usize| {
-        lines.iter().map(of).max().unwrap_or(0)
-    };
-    let first = wide(&|l| l.0.chars().count());
-    let (second, third) = (wide(&|l| l.1.0.chars().count()), wide(&|l| l.1.1.chars().count()));
+    let wide = |texts: Vec<&String>| texts.iter().map(|t| t.chars().count()).max().unwrap_or(0);
+    let first = wide(lines.iter().map(|l| &l.0).collect());
+    let second = wide(lines.iter().map(|l| &l.1.0).collect());
+    let third = wide(lines.iter().map(|l| &l.1.1).collect());
     for (what, (own, other), mark) in &lines {
         let _ = writeln!(text, "  {what:first$}  {own:>second$}  {other:>third$}{mark}");
     }

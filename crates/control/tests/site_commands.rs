@@ -4,7 +4,7 @@
 mod support;
 
 use muster_control::command::{Command, ErrorClass, Reply, Submission};
-use muster_model::{Account, ArraySpec, IndexRanges, Licence, Qos, TresKind};
+use muster_model::{ArraySpec, IndexRanges, Licence};
 use support::desk::{Desk, one};
 use support::{job, nodes, root, site, user};
 

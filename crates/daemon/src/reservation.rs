@@ -358,15 +358,16 @@ mod tests {
         assert!(local.ends_with("T09:00:00"), "{local}");
     }
 
+    type Change = fn(&mut ReservationRequest);
+
     #[test]
     fn what_cannot_be_read_is_refused_with_its_field() {
-        let with = |change: fn(&mut ReservationRequest)| {
+        let with = |change: Change| {
             let mut request = ReservationRequest::default();
             change(&mut request);
             let refusal = order(&request).expect_err("it should be refused");
             (refusal.error.code, refusal.error.message)
         };
-        type Change = fn(&mut ReservationRequest);
         let cases: [(Change, &str); 9] = [
             (|r| r.start = Some("someday".to_owned()), "E_WHEN_BAD"),
             (|r| r.tz = Some("Asia/Atlantis".to_owned()), "E_TIMEZONE_UNKNOWN"),

@@ -45,7 +45,6 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
                 limits: q.limits(),
                 flags: q.qos_flags(),
                 usage_factor: q.factor(),
-                ..Qos::default()
             })
             .collect(),
         licences: config
@@ -131,7 +130,6 @@ fn partition(
         preempt: section.preempt_rules(),
         qos: section.qos.clone(),
         billing: section.billing.as_ref().map(|billing| billing.0.clone()).unwrap_or_default(),
-        ..Partition::default()
     }
 }
 

@@ -138,7 +138,8 @@ impl Level {
                     if a.to != b.to {
                         self.holes.change(*a, b.to);
                     }
-                    (old.next(), new.next());
+                    old.next();
+                    new.next();
                 }
                 (Some(a), b) if b.is_none_or(|b| a.from < b.from) => {
                     self.holes.remove(*a);
@@ -244,7 +245,8 @@ impl Levels {
             if !most.gives(&wanted) || least.gives(&wanted) {
                 continue;
             }
-            (old.clear(), new.clear());
+            old.clear();
+            new.clear();
             level.holes_of(node, self.before_usable, &before, &mut old);
             level.holes_of(node, view.usable, &view.profile, &mut new);
             level.replace(&old, &new);

@@ -63,11 +63,11 @@ impl Round<'_> {
                 *started = started.saturating_sub(1);
             }
         }
-        self.free_again(walk, at);
+        Self::free_again(walk, at);
     }
 
     /// What was taken for jobs of a shape is free again: what is known of their places no longer is.
-    fn free_again(&self, walk: &mut Walk, at: usize) {
+    fn free_again(walk: &mut Walk, at: usize) {
         walk.cursors.retain(|(shape, ..), _| *shape != at);
         walk.shut.clear();
     }
@@ -95,7 +95,7 @@ impl Round<'_> {
                     self.cache.world.release(started.job.id, &started.placement, started.end);
                 }
                 if group.len() > 1 {
-                    self.free_again(walk, at);
+                    Self::free_again(walk, at);
                 }
                 return None;
             };

@@ -192,8 +192,8 @@ fn cost(state: &State, now: Timestamp, victims: &BTreeSet<JobId>) -> (usize, u64
     let mut lost = (victims.len(), 0, 0);
     for id in victims {
         let job = &state.jobs[id];
-        let placement = job.placement.as_ref().unwrap();
-        let seconds = now.since(job.started.unwrap()).0;
+        let placement = job.placement.as_ref().expect("it runs");
+        let seconds = now.since(job.started.expect("it runs")).0;
         match u64::from(placement.devices()) {
             0 => lost.2 += u64::from(placement.cpus()) * seconds,
             gpus => lost.1 += gpus * seconds,

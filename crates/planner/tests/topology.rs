@@ -393,10 +393,12 @@ proptest! {
         let mut next = 1;
         for (at, (size, spine)) in leaves.iter().enumerate() {
             let nodes = format!("n[{next}-{}]", next + size - 1);
-            fixture.push_str(&format!("node {nodes} cpus=1\n"));
+            let line = format!("node {nodes} cpus=1\n");
+            fixture += &line;
             // Some leaves are under no spine.
             let above = if *spine == 2 { String::new() } else { format!(" in=s{spine}") };
-            fixture.push_str(&format!("domain l{at} level=leaf nodes={nodes}{above}\n"));
+            let line = format!("domain l{at} level=leaf nodes={nodes}{above}\n");
+            fixture += &line;
             next += size;
         }
         fixture.push_str("domain s0 level=spine\ndomain s1 level=spine\n");
