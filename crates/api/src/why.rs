@@ -17,6 +17,13 @@ pub struct ReasonView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub data: Option<Reason>,
+    /// Jobs that hold what it is about, by raw number; left out of queue rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<u32>,
+    /// When enough is free, if jobs take their whole limits; left out of queue rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub until_ms: Option<Timestamp>,
 }
 
 /// Why the jobs that one id names wait.
@@ -161,6 +168,8 @@ impl ReasonView {
             word: reason.slurm_word().to_owned(),
             text: reason.to_string(),
             data: None,
+            held_by: Vec::new(),
+            until_ms: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use muster_api::{BesideRow, BesideView, QueueQuery, WhyQuery, WhyView};
+use muster_api::{BesideRow, BesideView, QueueQuery, ReasonView, WhyQuery, WhyView};
 use muster_client::Client;
 use muster_model::Reason;
 
@@ -44,18 +44,24 @@ pub(crate) fn when(args: &One) -> Outcome {
     Ok(0)
 }
 
+/// Who holds what a reason is about.
+fn held_by(reason: &ReasonView) -> Vec<u32> {
+    if !reason.held_by.is_empty() {
+        return reason.held_by.clone();
+    }
+    match &reason.data {
+        Some(Reason::Resources { held_by, .. }) => held_by.iter().map(|id| id.0).collect(),
+        Some(Reason::Priority { behind, .. }) => vec![behind.0],
+        Some(Reason::HetPeer { peer }) => vec![peer.0],
+        _ => Vec::new(),
+    }
+}
+
 /// The jobs that hold what others wait for, described.
 fn holders(client: &Client, views: &[WhyView]) -> BTreeMap<u32, String> {
     let mut ids: Vec<String> = Vec::new();
     for reason in views.iter().flat_map(|view| &view.reasons) {
-        match &reason.data {
-            Some(Reason::Resources { held_by, .. }) => {
-                ids.extend(held_by.iter().map(ToString::to_string));
-            }
-            Some(Reason::Priority { behind, .. }) => ids.push(behind.to_string()),
-            Some(Reason::HetPeer { peer }) => ids.push(peer.to_string()),
-            _ => {}
-        }
+        ids.extend(held_by(reason).iter().map(ToString::to_string));
     }
     if ids.is_empty() {
         return BTreeMap::new();
@@ -82,20 +88,17 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     for (at, reason) in view.reasons.iter().enumerate() {
         let lead = if at == 0 { "because" } else { "also" };
         let _ = writeln!(text, "  {lead}: {} [{}]", reason.text, reason.code);
-        let held: Vec<u32> = match &reason.data {
-            Some(Reason::Resources { held_by, .. }) => held_by.iter().map(|id| id.0).collect(),
-            Some(Reason::Priority { behind, .. }) => vec![behind.0],
-            Some(Reason::HetPeer { peer }) => vec![peer.0],
-            _ => Vec::new(),
-        };
+        let held = held_by(reason);
         for line in held.iter().filter_map(|id| holders.get(id)) {
             let _ = writeln!(text, "    {line}");
         }
-        if let Some(
-            Reason::BeginTime { at } | Reason::Requeued { until: at } | Reason::Deadline { at },
-        ) = &reason.data
-        {
-            let _ = writeln!(text, "    until {}", say::instant(*at));
+        let until = match &reason.data {
+            Some(Reason::Deadline { at }) => Some(*at),
+            Some(Reason::Resources { .. }) => None,
+            _ => reason.until_ms,
+        };
+        if let Some(at) = until {
+            let _ = writeln!(text, "    until {}", say::instant(at));
         }
     }
     if view.state == "pending" {
@@ -242,7 +245,7 @@ pub fn update_command(job: &str, change: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_api::{ReasonView, Suggestion};
+    use muster_api::Suggestion;
     use muster_model::{JobId, Timestamp};
 
     #[test]

@@ -38,7 +38,7 @@ pub use metrics::{Counter, Counters};
 pub use muster_planner::topology::{Cost, cost};
 pub use muster_planner::{
     Choice, Comparison, Explanation, NodeAnswer, ScorePart, Standing, StartWindow, Suggestion,
-    Verdict,
+    Unblock, Verdict,
 };
 pub use orders::Outgoing;
 pub use round::{Breach, Checking, Planning, Round};

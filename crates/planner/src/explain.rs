@@ -7,6 +7,7 @@ use crate::queue::group;
 use crate::reasons::Reasoner;
 use crate::suggest::{Suggestion, suggestions};
 use crate::timeline;
+use crate::unblock::{Unblock, unblock};
 use muster_model::{Job, JobId, NodeId, NodeTally, Reason, State, Timestamp, Work};
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub struct Explanation {
     pub suggestions: Vec<Suggestion>,
     /// Every node of its partitions, counted under the cause that keeps the job from it now.
     pub tally: Vec<NodeTally>,
+    /// For each reason, who holds what it is about and until when.
+    pub unblocks: Vec<Unblock>,
 }
 
 /// Bounds on a start, if running jobs take their whole limits.
@@ -55,6 +58,7 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
         true => Vec::new(),
         false => crate::tally::tally(&cache.world, state, job, outcome, now),
     };
+    let unblocks = reasons.iter().map(|reason| unblock(state, job, reason, now)).collect();
     let is_free = job.eligible.is_some_and(|at| at <= now);
     let promise = outcome.plan.promises.iter().find(|p| p.job == id);
     let start = if starts_now {
@@ -76,6 +80,7 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
         ahead: is_free.then_some(ahead.len() as u32),
         suggestions,
         tally,
+        unblocks,
     }
 }
 

@@ -45,6 +45,7 @@ mod tally;
 mod timeline;
 mod together;
 pub mod topology;
+mod unblock;
 mod world;
 
 pub use compare::{Choice, Comparison, NodeAnswer, NodeScore, ScorePart, Standing, Verdict};
@@ -54,6 +55,7 @@ pub use outlook::Outlook;
 pub use reservations::Slot;
 pub use round::Budget;
 pub use suggest::{Change, Suggestion};
+pub use unblock::Unblock;
 
 use cache::Cache;
 use muster_model::{JobId, Plan, Reason, State, Timestamp};

@@ -59,3 +59,18 @@ fn a_job_is_compared_with_one_that_started_before_it() {
     assert_eq!(found.verdict, Verdict::Priority);
     assert_eq!(planner.why_over(&lab.state, short, big, lab.now), None);
 }
+
+#[test]
+fn a_limit_names_who_uses_it_up_and_the_end_that_frees_enough() {
+    let mut lab = Lab::new("node n1 cpus=8 gpus=8xa100\naccount lab grp-tres=gres/gpu=4\n");
+    lab.submit("a account=lab gpus=1 time=60");
+    lab.submit("b account=lab gpus=3 time=90");
+    planned(&mut lab);
+    lab.submit("c account=lab gpus=2 time=60");
+    let mut planner = planned(&mut lab);
+    let found = planner.explain(&lab.state, lab.find("c"), lab.now);
+    assert_eq!(found.reasons[0].code(), "ASSOCIATION_LIMIT");
+    assert_eq!(found.unblocks[0].held_by, [lab.find("a"), lab.find("b")]);
+    // One GPU of the first is not enough.
+    assert_eq!(found.unblocks[0].until, Some(lab.now.plus(muster_model::Seconds::minutes(90))));
+}

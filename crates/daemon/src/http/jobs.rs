@@ -268,7 +268,8 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
     };
     if job.is_pending() {
         let outlook = app.reasons.explain(&known.state, id);
-        view.reasons = outlook.reasons.iter().map(ReasonView::full).collect();
+        let unblocks = outlook.reasons.iter().zip(&outlook.unblocks);
+        view.reasons = unblocks.map(|(reason, unblock)| reason_view(reason, unblock)).collect();
         view.expected_ms = outlook.start.map(|window| window.earliest);
         view.latest_ms = outlook.start.and_then(|window| window.latest);
         view.expected_nodes = promised_nodes(app, id);
@@ -300,6 +301,14 @@ fn measured(app: &App, job: &Job) -> Vec<String> {
         .collect();
     let found = need::advice(&runs, &job.spec);
     found.into_iter().map(|a| format!("{}: {}", a.option, a.text)).collect()
+}
+
+fn reason_view(reason: &muster_model::Reason, unblock: &muster_control::Unblock) -> ReasonView {
+    ReasonView {
+        held_by: unblock.held_by.iter().map(|id| id.0).collect(),
+        until_ms: unblock.until,
+        ..ReasonView::full(reason)
+    }
 }
 
 fn nodes_view(known: &Known, row: &muster_model::NodeTally) -> muster_api::NodesView {

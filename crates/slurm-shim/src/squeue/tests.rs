@@ -46,6 +46,8 @@ fn waiting(id: u32, name: &str, word: &str) -> QueueRow {
             word: word.to_owned(),
             text: String::new(),
             data: None,
+            held_by: Vec::new(),
+            until_ms: None,
         }),
         started_ms: None,
         ended_ms: None,
