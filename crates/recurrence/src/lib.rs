@@ -97,7 +97,7 @@ pub fn check(repeat: &Repeat, length: Seconds) -> Result<(), RecurrenceError> {
 
 /// At most `count` occurrences that are not over at `after`, ascending.
 ///
-/// Bounded whatever the rule is: it walks at most [`STEPS_MAX`] steps and five years beyond `after`.
+/// Bounded whatever the rule is: it walks at most 100,000 steps and five years beyond `after`.
 ///
 /// # Errors
 /// The rule or its zone cannot be read.

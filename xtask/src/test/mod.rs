@@ -14,6 +14,8 @@ use crate::{bench, book, demo, dist, sh, tidy};
 pub(crate) struct Options {
     /// More cases, the slow beds, and whatever has to be installed first.
     pub(crate) long: bool,
+    /// The seed of made-up cases in a long run. An ordinary run has the one of `.cargo/config.toml`.
+    pub(crate) seed: u64,
 }
 
 type Run = fn(&Options, &mut Report);
@@ -40,7 +42,14 @@ const STAGES: &[(&str, Run)] = &[
 /// `cargo xtask test [--long] [--only STAGE[,STAGE]]`.
 pub(crate) fn main(words: &[String]) -> Result<(), String> {
     let mut args = Args::new(words);
-    let options = Options { long: args.switch("--long") };
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let options = Options {
+        long: args.switch("--long"),
+        seed: since_epoch.map_or(0, |passed| passed.as_secs()),
+    };
+    if options.long {
+        println!("made-up cases have PROPTEST_RNG_SEED={}", options.seed);
+    }
     let only = args.value("--only")?;
     args.finish()?;
     let wanted: Option<Vec<&str>> = only.as_deref().map(|only| only.split(',').collect());
@@ -66,6 +75,7 @@ pub(crate) fn cargo_test(options: &Options, args: &[&str]) -> std::process::Comm
     cargo.args(args);
     if options.long {
         cargo.env("MUSTER_TEST_LONG", "1").env("PROPTEST_CASES", "2000");
+        cargo.env("PROPTEST_RNG_SEED", options.seed.to_string());
     }
     cargo
 }
