@@ -34,6 +34,7 @@ mod profile;
 mod queue;
 mod reasons;
 mod reject;
+mod replay;
 mod reservations;
 mod round;
 mod select;

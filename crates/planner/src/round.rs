@@ -28,6 +28,7 @@ use crate::limits::Limits;
 use crate::order::{Keys, OrderKey, waiting_key};
 use crate::preempt::Preempting;
 use crate::queue::{Shape, ShapeKey, group};
+use crate::replay::Replay;
 use crate::timeline;
 use crate::world::World;
 use muster_model::{
@@ -86,7 +87,7 @@ pub(crate) struct Round<'a> {
     pub(crate) cache: &'a mut Cache,
     pub(crate) state: &'a State,
     pub(crate) now: Timestamp,
-    budget: Budget,
+    pub(crate) budget: Budget,
     pub(crate) work: Work,
     /// The nodes in the order in which starts take them, and each node's place in it.
     pub(crate) order: Vec<usize>,
@@ -98,9 +99,9 @@ pub(crate) struct Round<'a> {
     pub(crate) tasks_started: BTreeMap<JobId, u32>,
     pub(crate) keys: Keys<'a>,
     pub(crate) limits: Limits<'a>,
-    /// What the rounds before started on this walk, by place in the queue; empty but in a round
+    /// What the rounds before started on this walk and is not put back yet; empty but in a round
     /// that goes on.
-    replayed: BTreeMap<OrderKey, Started>,
+    pub(crate) replay: Replay,
     /// Room that is made for waiting jobs.
     pub(crate) preempting: Preempting<'a>,
 }
@@ -210,7 +211,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         tasks_started: BTreeMap::new(),
         keys: Keys::new(state, now),
         limits: Limits::new(state, now),
-        replayed: BTreeMap::new(),
+        replay: Replay::default(),
         preempting: Preempting::default(),
     };
     round.make_levels();
@@ -266,33 +267,6 @@ impl Round<'_> {
         }
     }
 
-    /// Takes off the world what the rounds before started on this walk; its turn comes again.
-    fn take_back(&mut self) {
-        let Some(resume) = &self.budget.resume else { return };
-        for job in resume.started.iter().filter_map(|id| self.state.jobs.get(id)) {
-            let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) else {
-                continue;
-            };
-            self.cache.world.release(job.id, placement, end);
-            let (job, placement) = (Arc::clone(job), Arc::clone(placement));
-            let limit = job.time_limit;
-            let key = self.keys.of(&job);
-            self.replayed.insert(key, Started { job, placement, end, limit, behind: false });
-        }
-    }
-
-    /// Puts back what has its place in the queue before `key`; all of it where that is `None`.
-    fn replay(&mut self, key: Option<OrderKey>, behind: bool) {
-        while let Some(first) = self.replayed.first_key_value().map(|(first, _)| *first) {
-            if key.is_some_and(|key| first > key) {
-                return;
-            }
-            if let Some(one) = self.replayed.remove(&first) {
-                self.cache.world.occupy(&one.job, &one.placement, one.end, behind);
-            }
-        }
-    }
-
     fn set_order(&mut self) {
         self.order = self.cache.world.order_now(self.state.policy.nodes);
         self.rank = vec![0; self.order.len()];
@@ -325,7 +299,7 @@ impl Round<'_> {
             let Some((key, at)) = next else { break };
             // What the rounds before looked at and left waiting cannot start now.
             let was_seen = resume.is_some_and(|resume| key <= resume);
-            self.replay(Some(key), !walk.promises.is_empty());
+            self.replay(was_seen.then_some(key), !walk.promises.is_empty());
             if self.work.total() >= self.budget.steps && walk.last_looked_at.is_some() {
                 walk.stopped_at = Some(key);
                 break;
@@ -418,9 +392,15 @@ impl Round<'_> {
         let Some(array) = self.cache.queue.shapes[at].as_ref().and_then(|s| s.array) else {
             return false;
         };
+        self.is_at_throttle(array)
+    }
+
+    /// True where an array has as many tasks at work as its throttle allows.
+    pub(crate) fn is_at_throttle(&self, array: JobId) -> bool {
         let Some(record) = self.state.index.arrays.get(&array) else { return false };
         let started = self.tasks_started.get(&array).copied().unwrap_or(0);
-        record.throttle.is_some_and(|most| record.active.saturating_add(started) >= most)
+        let active = record.active.saturating_add(started).saturating_sub(self.replay.tasks(array));
+        record.throttle.is_some_and(|most| active >= most)
     }
 
     /// Promises the group a start, where the policy has a promise for it.

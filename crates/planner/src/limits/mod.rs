@@ -41,6 +41,8 @@ pub(crate) struct Limits<'a> {
     active: bool,
     /// What the round starts, by holder.
     started: BTreeMap<Holder, Started>,
+    /// What the state counts of jobs that have their turn again in this round, by holder.
+    taken_back: BTreeMap<Holder, Started>,
     remaining: OnceCell<Remaining>,
 }
 
@@ -115,8 +117,8 @@ fn seconds(limit: TimeLimit) -> u64 {
 
 impl<'a> Limits<'a> {
     pub(crate) fn new(state: &'a State, now: Timestamp) -> Self {
-        let (active, started) = (any(state), BTreeMap::new());
-        Self { state, now, active, started, remaining: OnceCell::new() }
+        let (started, taken_back) = (BTreeMap::new(), BTreeMap::new());
+        Self { state, now, active: any(state), started, taken_back, remaining: OnceCell::new() }
     }
 
     /// True where nothing is limited at all.
@@ -203,18 +205,22 @@ impl<'a> Limits<'a> {
     fn remaining(&self, holder: &Holder, kind: &TresKind) -> u128 {
         let running = self.remaining.get_or_init(|| remaining(self.state, self.now));
         let running = running.get(holder).and_then(|kinds| kinds.get(kind)).copied().unwrap_or(0);
-        let started = self.started.get(holder).and_then(|s| s.time.get(kind)).copied();
-        running.saturating_add(started.unwrap_or(0))
+        let time = |of: &BTreeMap<Holder, Started>| {
+            of.get(holder).and_then(|s| s.time.get(kind)).copied().unwrap_or(0)
+        };
+        running.saturating_add(time(&self.started)).saturating_sub(time(&self.taken_back))
     }
 
     fn running(&self, holder: &Holder) -> u32 {
         let running = self.state.usage.get(holder).map_or(0, |tally| tally.running);
-        running + self.started.get(holder).map_or(0, |started| started.jobs)
+        let jobs = |of: &BTreeMap<Holder, Started>| of.get(holder).map_or(0, |s| s.jobs);
+        (running + jobs(&self.started)).saturating_sub(jobs(&self.taken_back))
     }
 
     fn in_use(&self, holder: &Holder, kind: &TresKind) -> u64 {
         let running = self.state.usage.get(holder).map_or(0, |tally| tally.in_use.get(kind));
-        running.saturating_add(self.started.get(holder).map_or(0, |s| s.tres.get(kind)))
+        let tres = |of: &BTreeMap<Holder, Started>| of.get(holder).map_or(0, |s| s.tres.get(kind));
+        running.saturating_add(tres(&self.started)).saturating_sub(tres(&self.taken_back))
     }
 }
 
@@ -284,15 +290,20 @@ impl<'a> Sources<'a> {
     }
 }
 
+/// How long a job may still run, in seconds.
+fn seconds_left(job: &Job, now: Timestamp) -> u64 {
+    match job.ends_at_latest() {
+        Some(Timestamp::NEVER) => u64::MAX,
+        Some(end) => end.since(now).0,
+        None => 0,
+    }
+}
+
 /// What running jobs may still use: a pass over them.
 fn remaining(state: &State, now: Timestamp) -> Remaining {
     let mut all = Remaining::new();
     for job in state.index.active.iter().filter_map(|id| state.jobs.get(id)) {
-        let left = match job.ends_at_latest() {
-            Some(Timestamp::NEVER) => u64::MAX,
-            Some(end) => end.since(now).0,
-            None => 0,
-        };
+        let left = seconds_left(job, now);
         for holder in state.holders(job).into_iter().filter(Holder::is_metered) {
             let kinds = all.entry(holder).or_default();
             for (kind, amount) in job.charge.iter() {

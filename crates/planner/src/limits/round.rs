@@ -1,6 +1,6 @@
 //! Limits in a round: whom they hold, before nodes are tried and once they are found.
 
-use super::{Limits, Started};
+use super::{Limits, Started, seconds_left};
 use crate::ask::Ask;
 use crate::round::{Round, Walk};
 use crate::start::AskAt;
@@ -21,6 +21,41 @@ impl Limits<'_> {
     pub(crate) fn restore(&mut self, counted: &Counted) {
         if let Some(started) = &counted.0 {
             self.started.clone_from(started);
+        }
+    }
+
+    /// Counts a job that the state has at work no more, until it is put back.
+    pub(crate) fn take_back(&mut self, job: &Job) {
+        if self.is_idle() {
+            return;
+        }
+        let left = u128::from(seconds_left(job, self.now));
+        for holder in self.state.holders(job) {
+            let taken = self.taken_back.entry(holder).or_default();
+            taken.jobs += 1;
+            taken.tres.add(&job.charge, 1);
+            for (kind, amount) in job.charge.iter() {
+                let sum = taken.time.entry(kind.clone()).or_default();
+                *sum = sum.saturating_add(u128::from(amount) * left);
+            }
+        }
+    }
+
+    /// Counts a job again that was taken back.
+    pub(crate) fn put_back(&mut self, job: &Job) {
+        if self.is_idle() {
+            return;
+        }
+        let left = u128::from(seconds_left(job, self.now));
+        for holder in self.state.holders(job) {
+            let Some(taken) = self.taken_back.get_mut(&holder) else { continue };
+            taken.jobs = taken.jobs.saturating_sub(1);
+            taken.tres.take(&job.charge, 1);
+            for (kind, amount) in job.charge.iter() {
+                if let Some(sum) = taken.time.get_mut(kind) {
+                    *sum = sum.saturating_sub(u128::from(amount) * left);
+                }
+            }
         }
     }
 
@@ -80,6 +115,8 @@ impl Round<'_> {
                 _ => {
                     walk.limited.insert(at.0);
                     walk.held.insert(at.0, reason);
+                    // Once others have these nodes, it may find some that it may have.
+                    walk.unsure = true;
                     return None;
                 }
             }

@@ -241,11 +241,7 @@ impl Round<'_> {
     }
 
     fn is_throttled(&self, job: &Job) -> bool {
-        let Some(array) = job.array.map(|task| task.array) else { return false };
-        let started = self.tasks_started.get(&array).copied().unwrap_or(0);
-        self.state.index.arrays.get(&array).is_some_and(|record| {
-            record.throttle.is_some_and(|most| record.active.saturating_add(started) >= most)
-        })
+        job.array.is_some_and(|task| self.is_at_throttle(task.array))
     }
 
     /// Gives jobs that stand still back the CPUs that the last group started does not use.
