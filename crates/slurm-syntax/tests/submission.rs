@@ -180,7 +180,6 @@ fn options_that_exclude_or_need_others() {
         ("--deadline=2026-01-01", Code::WhenOrder),
         ("--begin=now+2hours --deadline=now+1hour", Code::WhenOrder),
         ("--time=2:00:00 --deadline=now+1hour", Code::WhenOrder),
-        ("--reservation=a,b", Code::OptionRefused),
         ("--exclusive=topo", Code::OptionRefused),
         ("--nodelist=./nodes", Code::OptionRefused),
         ("--requeue=expedite", Code::OptionRefused),
