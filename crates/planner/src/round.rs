@@ -17,7 +17,8 @@
 //! # Where a budget ends
 //! The walk stops, and the next round takes it up again there: it puts the starts of the rounds
 //! before back in their places of the queue, so that promises come out as they did. A walk in
-//! pieces starts what a whole one starts.
+//! pieces starts what a whole one starts (module `replay`). After one that made room for somebody
+//! the next round begins anew: its victims go meanwhile.
 
 use crate::ask::Ask;
 use crate::cache::Cache;
@@ -477,6 +478,8 @@ impl Round<'_> {
             .collect();
         let mut decisions: Vec<Decision> =
             rejects.into_iter().map(|(job, reason)| Decision::Reject { job, reason }).collect();
+        // Victims that go change what the walk saw so far: the next round begins anew.
+        let made_room = !self.preempting.decisions.is_empty();
         decisions.append(&mut self.preempting.decisions);
         walked.extend(self.started[before..].iter().flatten().map(|s| s.job.id));
         decisions.extend(self.started.into_iter().map(|group| {
@@ -492,7 +495,7 @@ impl Round<'_> {
                     .collect(),
             )
         }));
-        let resume = walk.stopped_at.and(walk.last_looked_at);
+        let resume = walk.stopped_at.filter(|_| !made_room).and(walk.last_looked_at);
         let plan = Plan {
             now: self.now,
             seq: self.state.seq,
