@@ -71,11 +71,16 @@ impl<'a> Fence<'a> {
                 }
             }
         }
-        for there in social.promised_in(span) {
+        for there in social.promised_apart_in(span) {
             let theirs = apart(&there.spec).required.iter();
             let theirs = theirs.filter(|t| selects(&t.selector, who));
-            let ours = own.iter().filter(|t| selects(&t.selector, &there.spec));
-            bars.extend(theirs.chain(ours).map(|t| (t.key.as_str(), there.nodes.as_slice())));
+            bars.extend(theirs.map(|t| (t.key.as_str(), there.nodes.as_slice())));
+        }
+        if !own.is_empty() {
+            for there in social.promised_in(span) {
+                let ours = own.iter().filter(|t| selects(&t.selector, &there.spec));
+                bars.extend(ours.map(|t| (t.key.as_str(), there.nodes.as_slice())));
+            }
         }
         // One pass for each key.
         bars.sort_unstable();

@@ -1,7 +1,7 @@
 //! Labels, taints, and the jobs beside a job: who is where, and what that leaves to others.
 //!
-//! Work: a job without rules of its own is compared with each running job that has a required
-//! anti-affinity; one with rules with each running job, once for each search for nodes. A label as
+//! Work: a job without rules of its own is compared with each running or promised job that has a
+//! required anti-affinity; one with rules with each of them, once for each search for nodes. A label as
 //! a place costs one pass over the nodes. Kubernetes' rules throughout (its scheduling reference).
 
 mod even;
@@ -27,6 +27,8 @@ pub(crate) struct Social {
     apart: BTreeSet<JobId>,
     /// What was promised, the last last.
     promised: Vec<(Expected, Timestamp)>,
+    /// The places in that list of those that want to be away from others.
+    promised_apart: Vec<usize>,
 }
 
 /// A job that is somewhere until some instant.
@@ -88,12 +90,16 @@ impl Social {
     }
 
     pub(crate) fn expect(&mut self, spec: &Arc<JobSpec>, nodes: Vec<usize>, span: Span) {
+        if !apart(spec).required.is_empty() {
+            self.promised_apart.push(self.promised.len());
+        }
         let there = There { spec: Arc::clone(spec), nodes, until: span.to };
         self.promised.push((Expected { there, from: span.from }, span.to));
     }
 
     pub(crate) fn expect_no_more(&mut self) {
         self.promised.pop();
+        self.promised_apart.pop_if(|at| *at >= self.promised.len());
     }
 
     /// The jobs that are there when a span begins.
@@ -116,6 +122,12 @@ impl Social {
     pub(crate) fn promised_in(&self, span: Span) -> impl Iterator<Item = &There> {
         let meets = move |(e, to): &&(Expected, Timestamp)| span.meets(e.from, *to);
         self.promised.iter().filter(meets).map(|(e, _)| &e.there)
+    }
+
+    /// Those of [`Self::promised_in`] that want to be away from others.
+    pub(crate) fn promised_apart_in(&self, span: Span) -> impl Iterator<Item = &There> {
+        let all = self.promised_apart.iter().filter_map(|at| self.promised.get(*at));
+        all.filter(move |(e, to)| span.meets(e.from, *to)).map(|(e, _)| &e.there)
     }
 
     /// The instants after `from` at which somebody leaves, at most so many.
