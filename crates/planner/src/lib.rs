@@ -30,6 +30,7 @@ pub mod limits;
 mod order;
 mod outlook;
 mod preempt;
+mod print;
 mod profile;
 mod queue;
 mod reasons;

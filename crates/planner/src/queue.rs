@@ -2,15 +2,17 @@
 
 use crate::ask::Ask;
 use crate::order::{OrderKey, waiting_key};
+use crate::print::Print;
 use crate::reservations::{lane, ways};
 use muster_model::{
     Exclusive, Job, JobId, OrderMode, Request, Seconds, State, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Everything about one component that decides where and when it can start.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartKey {
     request: Arc<Request>,
     partitions: Vec<String>,
@@ -40,7 +42,7 @@ type Association = (String, String, String);
 pub(crate) type Asks = Arc<Vec<Vec<Ask>>>;
 
 /// What parts jobs of one request further: whose limits and whose priority they have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Class {
     associations: Vec<Association>,
     /// Nice value, priority set by hand and site factor of the first component.
@@ -72,10 +74,24 @@ impl Classes {
 /// What makes two queue entries equal for a round.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ShapeKey {
+    /// A digest of the rest, compared first: keys that differ mostly differ here.
+    print: u64,
     parts: Vec<PartKey>,
     /// The array, where it is throttled: its tasks share a bound that others do not.
     array: Option<JobId>,
     class: Option<Class>,
+}
+
+impl ShapeKey {
+    fn new(parts: Vec<PartKey>, array: Option<JobId>, class: Option<Class>) -> Self {
+        let mut print = Print::default();
+        (&parts, array, &class).hash(&mut print);
+        Self { print: print.finish(), parts, array, class }
+    }
+
+    fn without_class(&self) -> Self {
+        Self::new(self.parts.clone(), self.array, None)
+    }
 }
 
 /// The waiting jobs of one shape that are free to start, in order.
@@ -96,6 +112,8 @@ pub(crate) struct Shape {
 pub(crate) struct Queue {
     pub(crate) shapes: Vec<Option<Shape>>,
     pub(crate) unused: Vec<usize>,
+    /// Numbers of shapes that came since the last round.
+    fresh: BTreeSet<usize>,
     pub(crate) by_key: BTreeMap<Arc<ShapeKey>, usize>,
     pub(crate) later: BTreeSet<(Timestamp, JobId)>,
     pub(crate) hopeless: BTreeSet<JobId>,
@@ -255,6 +273,13 @@ impl Queue {
         self.by_key.iter().filter_map(of).collect()
     }
 
+    /// The asks of the shapes that came since this was last called.
+    pub(crate) fn fresh(&mut self) -> Vec<Asks> {
+        let fresh = std::mem::take(&mut self.fresh);
+        let shapes = fresh.into_iter().filter_map(|at| self.shapes.get(at)?.as_ref());
+        shapes.map(|shape| Arc::clone(&shape.asks)).collect()
+    }
+
     /// How many numbers of [`Shape::fit`] there are.
     pub(crate) fn fits_len(&self) -> usize {
         match self.classes {
@@ -264,7 +289,7 @@ impl Queue {
     }
 
     fn enter_fit(&mut self, key: &ShapeKey, asks: impl FnOnce() -> Asks) -> (usize, Asks) {
-        let key = ShapeKey { class: None, ..key.clone() };
+        let key = key.without_class();
         if let Some((fit, shapes, asks)) = self.fits.get_mut(&key) {
             *shapes += 1;
             return (*fit, Arc::clone(asks));
@@ -278,7 +303,7 @@ impl Queue {
         if key.class.is_none() {
             return;
         }
-        let key = ShapeKey { class: None, ..key.clone() };
+        let key = key.without_class();
         let Some((fit, shapes, _)) = self.fits.get_mut(&key) else { return };
         *shapes -= 1;
         if *shapes == 0 {
@@ -299,11 +324,9 @@ impl Queue {
                 .map(|task| task.array)
                 .filter(|id| state.index.arrays.get(id).is_some_and(|a| a.throttle.is_some()))
         };
-        ShapeKey {
-            parts: group.iter().map(|job| part_key(state, uid_matters, self.now, job)).collect(),
-            array: group.first().and_then(|job| throttled(job)),
-            class: class(self.classes, group),
-        }
+        let parts = group.iter().map(|job| part_key(state, uid_matters, self.now, job)).collect();
+        let array = group.first().and_then(|job| throttled(job));
+        ShapeKey::new(parts, array, class(self.classes, group))
     }
 
     fn shape_of(&mut self, state: &State, key: ShapeKey, group: &[&Arc<Job>]) -> usize {
@@ -315,7 +338,11 @@ impl Queue {
             self.shapes.len() - 1
         });
         let now = self.now;
-        let new = || Arc::new(group.iter().map(|job| asks(state, job, now)).collect());
+        let new = || {
+            let requests = key.parts.iter().map(|part| &part.request);
+            let all = group.iter().zip(requests);
+            Arc::new(all.map(|(job, request)| asks_of(state, job, request, now)).collect())
+        };
         let (fit, asks) = match key.class {
             None => (at, new()),
             Some(_) => self.enter_fit(&key, new),
@@ -324,6 +351,7 @@ impl Queue {
         let waiting = BTreeSet::new();
         self.shapes[at] = Some(Shape { array: key.array, waiting, asks, fit });
         self.by_key.insert(key, at);
+        self.fresh.insert(at);
         at
     }
 }
@@ -415,8 +443,12 @@ pub(crate) fn limit_in(
 ///
 /// They depend on the instant only in whether the job still waits for few switches.
 pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
+    asks_of(state, job, &Arc::new(job.spec.request.clone()), now)
+}
+
+/// As [`asks`], with a copy of the job's request.
+fn asks_of(state: &State, job: &Job, request: &Arc<Request>, now: Timestamp) -> Vec<Ask> {
     let spec = &job.spec;
-    let request = Arc::new(spec.request.clone());
     let ways = ways(state, job);
     let partitions = || spec.partitions.iter().filter_map(|name| state.partitions.get(name));
     ways.iter()
@@ -428,8 +460,7 @@ pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
             let time_min = spec.time_min.map(|s| s.0);
             let uid = spec.owner.uid;
             let policy = &state.policy.devices;
-            let mut ask =
-                Ask::new(&request, partition, uid, limit, time_min, spec.deadline, policy);
+            let mut ask = Ask::new(request, partition, uid, limit, time_min, spec.deadline, policy);
             ask.who = Some(Arc::clone(&job.spec));
             ask.lane = lane(&partition.name, inside.as_deref());
             ask.inside.clone_from(inside);

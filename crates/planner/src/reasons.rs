@@ -18,6 +18,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Whether there are nodes is asked of so many first.
+const FEW_NODES: usize = 64;
+
 /// What is asked of an outcome, prepared once.
 pub(crate) struct Reasoner<'a> {
     pub(crate) cache: &'a Cache,
@@ -237,12 +240,12 @@ impl<'a> Reasoner<'a> {
                 return Some(Reason::LicencesNeverEnough { name, wanted, total });
             }
         }
-        if asks.iter().any(|ask| self.fits_when_all_is_over(ask).is_some())
-            || asks.iter().any(|ask| self.fits(self.empty(), ask).is_some())
+        if asks.iter().any(|ask| self.fits_when_all_is_over(ask))
+            || asks.iter().any(|ask| self.fits(self.empty(), ask))
         {
             return None;
         }
-        if asks.iter().any(|ask| self.fits(self.bare(), ask).is_some()) {
+        if asks.iter().any(|ask| self.fits(self.bare(), ask)) {
             let nodes = asks
                 .iter()
                 .map(|ask| shortage::unavailable(&self.cache.world, self.bare(), ask))
@@ -264,16 +267,27 @@ impl<'a> Reasoner<'a> {
         crate::reservations::reserved(&self.cache.world, &asks, &self.order, self.now)
     }
 
-    /// The nodes it takes on a world with nothing on it, in number.
-    fn fits(&self, world: &World, ask: &Ask) -> Option<u32> {
-        let span = Span::of(self.now, self.now, ask.limit);
-        Some(self.picks(world, ask, span)?.len() as u32)
+    /// True where it has nodes on a world if it starts now.
+    fn fits(&self, world: &World, ask: &Ask) -> bool {
+        self.has_nodes(world, ask, Span::of(self.now, self.now, ask.limit))
     }
 
-    /// The nodes it takes once all jobs are over, in number.
-    fn fits_when_all_is_over(&self, ask: &Ask) -> Option<u32> {
+    /// True where it has nodes once all jobs are over.
+    fn fits_when_all_is_over(&self, ask: &Ask) -> bool {
         let span = Span::of(self.now, Timestamp::NEVER, ask.limit);
-        Some(self.picks(&self.cache.world, ask, span)?.len() as u32)
+        self.has_nodes(&self.cache.world, ask, span)
+    }
+
+    /// True where it has nodes over the span: of the first ones, or else of all. Which ones does
+    /// not matter here, so most requests cost a look at few.
+    fn has_nodes(&self, world: &World, ask: &Ask, span: Span) -> bool {
+        let least = ask.node_bounds().map_or(1, |b| b.0) as usize;
+        let few = least.saturating_mul(2).saturating_add(FEW_NODES).min(self.order.len());
+        let tried = |order: &[usize]| {
+            let (mut cursor, mut work) = (Cursor::default(), Work::default());
+            place_with_cursor(world, ask, span, order, &mut cursor, &mut work).is_some()
+        };
+        tried(&self.order[..few]) || (few < self.order.len() && tried(&self.order))
     }
 
     fn picks(&self, world: &World, ask: &Ask, span: Span) -> Option<Picks> {
@@ -356,15 +370,13 @@ impl<'a> Reasoner<'a> {
         let Some(ask) = asks.first() else { return self.no_partition(job) };
         if let Some((count, until)) =
             switch_wish(self.state, job).filter(|_| ask.switches.is_some())
-            && asks_without_wish(self.state, job, self.now)
-                .iter()
-                .any(|ask| self.fits(world, ask).is_some())
+            && asks_without_wish(self.state, job, self.now).iter().any(|ask| self.fits(world, ask))
         {
             return Reason::Switches { count, wait: until.since(self.now) };
         }
         let span = Span::of(self.now, self.now, ask.limit);
         // Where it fits as things stand, what this round starts is in its way, and no rule is.
-        let fits = self.picks(world, ask, span).is_some();
+        let fits = self.has_nodes(world, ask, span);
         let of_place = || self.distance(world, ask, span).or_else(|| self.rules(world, ask, span));
         if let Some(reason) = (!fits).then(of_place).flatten() {
             return reason;
@@ -376,7 +388,9 @@ impl<'a> Reasoner<'a> {
             }
         }
         let over = Span::of(self.now, Timestamp::NEVER, ask.limit);
-        let picks = self.picks(&self.cache.world, ask, over);
+        // Which nodes those are matters only where they are not all alike.
+        let open = ask.request.nodes.is_none() || shortage::spreads(ask);
+        let picks = open.then(|| self.picks(&self.cache.world, ask, over)).flatten();
         let total = picks.as_ref().map(|picks| shortage::amounts(world, ask, picks));
         let (start, nodes) = self.promises.get(&job.id).copied().unzip();
         let least = ask.request.nodes_min();
@@ -408,9 +422,7 @@ impl<'a> Reasoner<'a> {
 
     /// True where the job would fit now if nobody else waited.
     pub(crate) fn fits_beside_running(&self, job: &Job) -> bool {
-        asks(self.state, job, self.now)
-            .iter()
-            .any(|ask| self.fits(&self.cache.world, ask).is_some())
+        asks(self.state, job, self.now).iter().any(|ask| self.fits(&self.cache.world, ask))
     }
 
     /// Reasons of heterogeneous jobs: the component at fault has its own, the others wait for it.

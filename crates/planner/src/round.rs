@@ -260,11 +260,14 @@ impl Walk {
 }
 
 impl Round<'_> {
-    /// Makes the levels of all shapes before anything is put on the world.
+    /// Makes the levels of all shapes before anything is put on the world. Levels stay, so only new
+    /// shapes need a look.
     fn make_levels(&mut self) {
-        let (queue, world) = (&self.cache.queue, &mut self.cache.world);
-        for ask in queue.shapes.iter().flatten().flat_map(|s| s.asks.iter().flatten()) {
-            world.level_of(ask);
+        let (queue, world) = (&mut self.cache.queue, &mut self.cache.world);
+        for asks in queue.fresh() {
+            asks.iter().flatten().for_each(|ask| {
+                world.level_of(ask);
+            });
         }
     }
 
