@@ -267,3 +267,19 @@ fn a_wide_job_in_a_stream_of_narrow_ones_starts_by_its_promise() {
         assert!(if mode == "none" { beside == 0 } else { beside > 20 }, "{mode}: {beside}");
     }
 }
+
+/// Whom a limit holds for the GPUs that it found is not promised, in the same plan, nodes that a
+/// job behind it takes for good.
+#[test]
+fn a_job_held_by_its_limit_is_promised_nothing_that_starts_took() {
+    let mut lab = Lab::new(
+        "node n1 cpus=2 gpus=1xa100\nnode n2 cpus=2 gpus=1xa100\n\
+         node n3 cpus=2 gpus=2xa100+1xh100\npolicy backfill=none\n\
+         qos high priority=100 max-tres-per-account=gres/gpu:a100=1",
+    );
+    lab.submit("j gpus=1 mem=256M time=unlimited priority=10");
+    lab.submit("j gpus=3 tasks-per-gpu=2 mem=256M time=10 qos=high");
+    let plan = fresh(&lab);
+    assert_eq!(plan.decisions.len(), 1, "{plan:?}");
+    assert_eq!(muster_plan_check::check(&lab.state, &plan), []);
+}

@@ -115,8 +115,6 @@ impl Round<'_> {
                 _ => {
                     walk.limited.insert(at.0);
                     walk.held.insert(at.0, reason);
-                    // Once others have these nodes, it may find some that it may have.
-                    walk.unsure = true;
                     return None;
                 }
             }
