@@ -127,6 +127,9 @@ pub(crate) struct Walk {
     pub(crate) unsure: bool,
     /// A job that came after the walk had passed its place would start.
     newcomers: bool,
+    /// A limit held a job only for the nodes that were found for it: once others have those, it may
+    /// find some that it may have.
+    pub(crate) held_by_choice: bool,
     last_looked_at: Option<JobId>,
     stopped_at: Option<OrderKey>,
 }
@@ -253,6 +256,7 @@ impl Walk {
             behind_promise: false,
             unsure: false,
             newcomers: false,
+            held_by_choice: false,
             last_looked_at: None,
             stopped_at: None,
         }
@@ -485,6 +489,7 @@ impl Round<'_> {
         let made_room = !self.preempting.decisions.is_empty();
         decisions.append(&mut self.preempting.decisions);
         walked.extend(self.started[before..].iter().flatten().map(|s| s.job.id));
+        let any_started = !self.started.is_empty();
         decisions.extend(self.started.into_iter().map(|group| {
             Decision::Start(
                 group
@@ -498,6 +503,7 @@ impl Round<'_> {
                     .collect(),
             )
         }));
+        let has_more = walk.held_by_choice && any_started;
         let resume = walk.stopped_at.filter(|_| !made_room).and(walk.last_looked_at);
         let plan = Plan {
             now: self.now,
@@ -510,6 +516,7 @@ impl Round<'_> {
             // What a walk in pieces started may have given its first pieces more room.
             complete: walk.stopped_at.is_none()
                 && !walk.newcomers
+                && !has_more
                 && (!was_resumed || walked.is_empty()),
             resume: resume.map(|after| Resume { after, started: walked }),
         };

@@ -115,6 +115,7 @@ impl Round<'_> {
                 _ => {
                     walk.limited.insert(at.0);
                     walk.held.insert(at.0, reason);
+                    walk.held_by_choice = true;
                     return None;
                 }
             }
