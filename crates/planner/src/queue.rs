@@ -114,7 +114,8 @@ pub(crate) struct Queue {
     pub(crate) unused: Vec<usize>,
     /// Numbers of shapes that came since the last round.
     fresh: BTreeSet<usize>,
-    pub(crate) by_key: BTreeMap<Arc<ShapeKey>, usize>,
+    /// By digest and key: most steps down this tree look at no key.
+    by_key: BTreeMap<(u64, Arc<ShapeKey>), usize>,
     pub(crate) later: BTreeSet<(Timestamp, JobId)>,
     pub(crate) hopeless: BTreeSet<JobId>,
     /// The last instant at which a job can start and still meet its deadline.
@@ -231,6 +232,7 @@ impl Queue {
             self.patience.remove(&(until, group[0].id));
         }
         let key = self.shape_key(state, uid_matters, &group);
+        let key = (key.print, Arc::new(key));
         let Some(at) = self.by_key.get(&key).copied() else { return };
         let Some(shape) = self.shapes.get_mut(at).and_then(Option::as_mut) else { return };
         shape.waiting.remove(&waiting_key(state, job));
@@ -238,7 +240,7 @@ impl Queue {
             self.shapes[at] = None;
             self.unused.push(at);
             self.by_key.remove(&key);
-            self.leave_fit(&key);
+            self.leave_fit(&key.1);
         }
     }
 
@@ -267,7 +269,7 @@ impl Queue {
         &self,
         by_number: &BTreeMap<usize, T>,
     ) -> BTreeMap<Arc<ShapeKey>, T> {
-        let of = |(key, at): (&Arc<ShapeKey>, &usize)| {
+        let of = |((_, key), at): (&(u64, Arc<ShapeKey>), &usize)| {
             Some((Arc::clone(key), by_number.get(at)?.clone()))
         };
         self.by_key.iter().filter_map(of).collect()
@@ -330,9 +332,11 @@ impl Queue {
     }
 
     fn shape_of(&mut self, state: &State, key: ShapeKey, group: &[&Arc<Job>]) -> usize {
-        if let Some(at) = self.by_key.get(&key) {
+        let place = (key.print, Arc::new(key));
+        if let Some(at) = self.by_key.get(&place) {
             return *at;
         }
+        let key = &place.1;
         let at = self.unused.pop().unwrap_or_else(|| {
             self.shapes.push(None);
             self.shapes.len() - 1
@@ -345,12 +349,11 @@ impl Queue {
         };
         let (fit, asks) = match key.class {
             None => (at, new()),
-            Some(_) => self.enter_fit(&key, new),
+            Some(_) => self.enter_fit(key, new),
         };
-        let key = Arc::new(key);
         let waiting = BTreeSet::new();
         self.shapes[at] = Some(Shape { array: key.array, waiting, asks, fit });
-        self.by_key.insert(key, at);
+        self.by_key.insert(place, at);
         self.fresh.insert(at);
         at
     }

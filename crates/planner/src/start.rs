@@ -126,6 +126,8 @@ impl Round<'_> {
         if let Some(picks) = self.picks_now(walk, Some(at), ask, span) {
             return Some((self.cache.world.materialise(ask, &picks, span)?, limit));
         }
+        // Only a job with a least limit may have less than its own.
+        ask.time_min?;
         let bounds = self.cache.world.bookings().bounds(ask, self.now);
         for limit in shorter_limits(ask, limit, &walk.promises, &bounds, self.now) {
             let span = Span::of(self.now, self.now, limit);

@@ -73,7 +73,7 @@ impl<'a> Round<'a> {
     /// Makes room for a group that does not fit; false where nobody may or could.
     pub(crate) fn make_room(&mut self, asks: &[Vec<Ask>], group: &[&Arc<Job>]) -> bool {
         let policy = &self.state.policy.preemption;
-        if self.preempting.searches >= policy.depth {
+        if self.preempting.searches >= policy.depth || !self.permits().are_any() {
             return false;
         }
         let asks: Vec<Vec<&Ask>> = asks.iter().map(|part| highest(part)).collect();

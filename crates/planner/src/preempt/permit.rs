@@ -27,6 +27,8 @@ pub(crate) struct Permits<'a> {
     state: &'a State,
     now: Timestamp,
     pub(crate) quotas: Option<Quotas>,
+    /// Somebody may preempt somebody.
+    any: bool,
 }
 
 /// Who asks for room.
@@ -46,7 +48,17 @@ pub(crate) struct Permit {
 
 impl<'a> Permits<'a> {
     pub(crate) fn new(state: &'a State, now: Timestamp) -> Self {
-        Self { state, now, quotas: Quotas::new(state) }
+        let (policy, quotas) = (&state.policy.preemption, Quotas::new(state));
+        let by_qos = state.qos.values().any(|qos| !qos.preempts.is_empty());
+        let lowest = state.partitions.values().map(|p| p.tier).min();
+        let by_tier = policy.tiers && state.partitions.values().any(|p| Some(p.tier) != lowest);
+        let by_quota = policy.reclaim != PreemptMode::Off && quotas.is_some();
+        Self { state, now, quotas, any: by_qos || by_tier || by_quota }
+    }
+
+    /// False where no rule lets any job preempt another.
+    pub(crate) const fn are_any(&self) -> bool {
+        self.any
     }
 
     fn qos(&self, job: &Job) -> Option<&Qos> {
