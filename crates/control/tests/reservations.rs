@@ -267,6 +267,20 @@ fn the_earliest_slot_is_found() {
 }
 
 #[test]
+fn all_nodes_are_planned_as_they_are_made() {
+    let mut lab = Lab::new("node n[1-3] cpus=4");
+    lab.submit("j nodelist=n2 time=30");
+    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
+    lab.carry_out(&plan);
+    let want = Want { all_nodes: true, ..Want::default() };
+    let mut order = order("all", want, minute(0), HOUR);
+    order.start = None;
+    let found = earliest(&lab.state, lab.now, &root(), &order).expect("when the job is over");
+    assert_eq!(names(&lab.state, &found), ["n1", "n2", "n3"]);
+    assert_eq!(found.window.start, minute(30));
+}
+
+#[test]
 fn a_part_of_a_node_is_chosen_beside_other_parts() {
     let mut lab = Lab::new("node n1 cpus=4 gpus=2xa100 mem=8G");
     let part = || {

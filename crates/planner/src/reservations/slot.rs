@@ -7,8 +7,8 @@ use crate::gang::place;
 use crate::timeline;
 use crate::world::World;
 use muster_model::{
-    Exclusive, LinkKind, Node, NodeId, Partition, ReservedNode, ReservedPart, Seconds, State,
-    TimeLimit, Timestamp, Want, Window, Work,
+    Exclusive, LinkKind, Node, NodeCount, NodeId, Partition, ReservedNode, ReservedPart, Seconds,
+    State, TimeLimit, Timestamp, Want, Window, Work,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -91,7 +91,13 @@ impl Slot<'_> {
                 && !self.without.contains(&node.id)
                 && (!self.want.nvlink || is_joined(node))
         });
-        let nodes = nodes.map(|node| node.name.clone()).collect();
+        let nodes: BTreeSet<String> = nodes.map(|node| node.name.clone()).collect();
+        let mut request = self.want.request.clone();
+        if self.want.all_nodes {
+            request.nodes = Some(NodeCount::exactly(nodes.len() as u32));
+            request.node_list.clone_from(&nodes);
+            request.exclusive = Exclusive::Node;
+        }
         let partition = Partition { name: ALL.to_owned(), nodes, ..Partition::default() };
         let partition = Arc::new(partition);
         let mut fork = state.clone();
@@ -106,7 +112,7 @@ impl Slot<'_> {
         if self.ignore_reservations {
             world.set_bookings(Bookings::default());
         }
-        let request = Arc::new(self.want.request.clone());
+        let request = Arc::new(request);
         let mut ask = Ask::new(&request, &partition, 0, limit, None, None, &state.policy.devices);
         ask.heedless = self.ignore_reservations;
         Some((world, ask))
