@@ -45,7 +45,8 @@ pub(crate) fn run(command: Node) -> Outcome {
     }
 }
 
-fn expanded(lists: &[String]) -> Result<Vec<String>, Failure> {
+/// The nodes that host lists stand for.
+pub(crate) fn expanded(lists: &[String]) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for list in lists {
         let more = hostlist::expand(list, 65_536)

@@ -5,19 +5,15 @@ use std::fmt::Write as _;
 use muster_api::{AddNodes, MovedJob, SubmitRequest, Tool, WhatIfRequest, WhatIfResponse};
 use muster_client::Client;
 use muster_model::{JobKind, Timestamp};
-use muster_slurm_syntax::hostlist;
 use muster_slurm_syntax::options::Command;
 
 use crate::args::WhatIf;
 use crate::say::{self, Failure, Outcome, instant, print};
-use crate::submit;
 use crate::table::{Table, terminal_width};
+use crate::{nodes, submit};
 
 /// The most jobs that are listed.
 const LISTED_MAX: usize = 50;
-
-/// The most nodes that a host list may stand for.
-const NODES_MAX: usize = 65_536;
 
 /// The largest configuration that is sent, bytes.
 const CONFIG_MAX: u64 = 1 << 20;
@@ -41,12 +37,7 @@ fn read(change: WhatIf) -> Result<Asked, Failure> {
     let none = WhatIfRequest::default;
     Ok(match change {
         WhatIf::Drain { names, json } => {
-            let mut drain = Vec::new();
-            for list in &names {
-                let found = hostlist::expand(list, NODES_MAX)
-                    .map_err(|error| Failure::usage(format!("{list}: {error}")))?;
-                drain.extend(found);
-            }
+            let drain = nodes::expanded(&names)?;
             (WhatIfRequest { drain, ..none() }, json, Vec::new())
         }
         WhatIf::Nodes { count, like, json } => {

@@ -218,7 +218,43 @@ section! {
     }
 }
 
-section! {
+/// A section with its own keys and, after them, every limit of an association.
+macro_rules! limited_section {
+    ($(#[doc = $doc:literal])* many $title:literal $name:ident { $($own:tt)* }) => {
+        section! {
+            $(#[doc = $doc])*
+            many $title $name {
+                $($own)*
+                /// Jobs that run at once, with all beneath (`GrpJobs`).
+                grp_jobs: Option<u32> = None, "number";
+                /// Jobs that wait or run (`GrpSubmitJobs`).
+                grp_submit_jobs: Option<u32> = None, "number";
+                /// Resources in use at once (`GrpTRES`).
+                grp_tres: Option<Amounts> = None, "text such as cpu=8,mem=64G,gres/gpu=4";
+                /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
+                grp_tres_mins: Option<Amounts> = None, "text such as cpu=6000,gres/gpu=600";
+                /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
+                grp_tres_run_mins: Option<Amounts> = None, "text such as cpu=6000";
+                /// Wall clock time used (`GrpWall`).
+                grp_wall: Option<Duration> = None, "duration";
+                /// Jobs that each user runs at once (`MaxJobs`).
+                max_jobs: Option<u32> = None, "number";
+                /// Jobs that each user has waiting or running (`MaxSubmitJobs`).
+                max_submit_jobs: Option<u32> = None, "number";
+                /// Resources of each job (`MaxTRES`).
+                max_tres: Option<Amounts> = None, "text such as cpu=8,gres/gpu=4";
+                /// Resources of each job on each node (`MaxTRESPerNode`).
+                max_tres_per_node: Option<Amounts> = None, "text such as gres/gpu=2";
+                /// Resource minutes of each job (`MaxTRESMins`).
+                max_tres_mins: Option<Amounts> = None, "text such as cpu=6000";
+                /// The longest time limit (`MaxWall`).
+                max_wall: Option<Duration> = None, "duration";
+            }
+        }
+    };
+}
+
+limited_section! {
     /// An account that jobs are charged to. `default` is always there.
     many "account" AccountSection {
         /// Its name.
@@ -234,34 +270,10 @@ section! {
         guarantee: Option<QuotaWords> = None, "table of cpus, gpus, memory";
         /// Its fair share among its siblings; `parent` makes no difference beneath it.
         shares: ShareWord = ShareWord::default(), "number or parent";
-        /// Jobs that run at once, with all beneath (`GrpJobs`).
-        grp_jobs: Option<u32> = None, "number";
-        /// Jobs that wait or run (`GrpSubmitJobs`).
-        grp_submit_jobs: Option<u32> = None, "number";
-        /// Resources in use at once (`GrpTRES`).
-        grp_tres: Option<Amounts> = None, "text such as cpu=8,mem=64G,gres/gpu=4";
-        /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
-        grp_tres_mins: Option<Amounts> = None, "text such as cpu=6000,gres/gpu=600";
-        /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
-        grp_tres_run_mins: Option<Amounts> = None, "text such as cpu=6000";
-        /// Wall clock time used (`GrpWall`).
-        grp_wall: Option<Duration> = None, "duration";
-        /// Jobs that each user runs at once (`MaxJobs`).
-        max_jobs: Option<u32> = None, "number";
-        /// Jobs that each user has waiting or running (`MaxSubmitJobs`).
-        max_submit_jobs: Option<u32> = None, "number";
-        /// Resources of each job (`MaxTRES`).
-        max_tres: Option<Amounts> = None, "text such as cpu=8,gres/gpu=4";
-        /// Resources of each job on each node (`MaxTRESPerNode`).
-        max_tres_per_node: Option<Amounts> = None, "text such as gres/gpu=2";
-        /// Resource minutes of each job (`MaxTRESMins`).
-        max_tres_mins: Option<Amounts> = None, "text such as cpu=6000";
-        /// The longest time limit (`MaxWall`).
-        max_wall: Option<Duration> = None, "duration";
     }
 }
 
-section! {
+limited_section! {
     /// A user in an account: shares and limits of their own.
     many "association" AssociationSection {
         /// The account.
@@ -270,30 +282,6 @@ section! {
         user: String = String::new(), "text, required";
         /// The user's fair share among those of the account.
         shares: ShareWord = ShareWord::default(), "number or parent";
-        /// Jobs that run at once, with all beneath (`GrpJobs`).
-        grp_jobs: Option<u32> = None, "number";
-        /// Jobs that wait or run (`GrpSubmitJobs`).
-        grp_submit_jobs: Option<u32> = None, "number";
-        /// Resources in use at once (`GrpTRES`).
-        grp_tres: Option<Amounts> = None, "text such as cpu=8,mem=64G,gres/gpu=4";
-        /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
-        grp_tres_mins: Option<Amounts> = None, "text such as cpu=6000,gres/gpu=600";
-        /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
-        grp_tres_run_mins: Option<Amounts> = None, "text such as cpu=6000";
-        /// Wall clock time used (`GrpWall`).
-        grp_wall: Option<Duration> = None, "duration";
-        /// Jobs that each user runs at once (`MaxJobs`).
-        max_jobs: Option<u32> = None, "number";
-        /// Jobs that each user has waiting or running (`MaxSubmitJobs`).
-        max_submit_jobs: Option<u32> = None, "number";
-        /// Resources of each job (`MaxTRES`).
-        max_tres: Option<Amounts> = None, "text such as cpu=8,gres/gpu=4";
-        /// Resources of each job on each node (`MaxTRESPerNode`).
-        max_tres_per_node: Option<Amounts> = None, "text such as gres/gpu=2";
-        /// Resource minutes of each job (`MaxTRESMins`).
-        max_tres_mins: Option<Amounts> = None, "text such as cpu=6000";
-        /// The longest time limit (`MaxWall`).
-        max_wall: Option<Duration> = None, "duration";
     }
 }
 

@@ -245,11 +245,11 @@ impl Loop {
         if let Err(error) = result {
             self.fault(&error.to_string());
         }
-        *round = Round { base: base.clone(), plan: plan.clone() };
         if !breaches.is_empty() {
-            let (state, plan) = (Box::new(base), Box::new(plan));
+            let (state, plan) = (Box::new(base.clone()), Box::new(plan.clone()));
             (self.settings.alarm)(Alarm::PlanRefused { breaches, state, plan });
         }
+        *round = Round { base, plan };
     }
 
     /// Plans within the turn where that takes next to no time: what ended and what starts in its

@@ -30,32 +30,35 @@ fn wall(text: &str) -> Option<Seconds> {
     minutes(text).seconds()
 }
 
+/// Sets a limit that associations and qualities of service both have.
+macro_rules! common_limit {
+    ($limits:expr, $key:expr, $value:expr) => {
+        match $key {
+            "grp-jobs" => $limits.grp_jobs = Some(number($value)),
+            "grp-submit-jobs" => $limits.grp_submit_jobs = Some(number($value)),
+            "grp-tres" => $limits.grp_tres = tres($value),
+            "grp-tres-mins" => $limits.grp_tres_mins = tres($value),
+            "grp-tres-run-mins" => $limits.grp_tres_run_mins = tres($value),
+            "grp-wall" => $limits.grp_wall = wall($value),
+            "max-tres-per-node" => $limits.max_tres_per_node = tres($value),
+            "max-wall" => $limits.max_wall = wall($value),
+            key => panic!("no limit {key:?}"),
+        }
+    };
+}
+
 fn association(limits: &mut AssociationLimits, key: &str, value: &str) {
     match key {
-        "grp-jobs" => limits.grp_jobs = Some(number(value)),
-        "grp-submit-jobs" => limits.grp_submit_jobs = Some(number(value)),
-        "grp-tres" => limits.grp_tres = tres(value),
-        "grp-tres-mins" => limits.grp_tres_mins = tres(value),
-        "grp-tres-run-mins" => limits.grp_tres_run_mins = tres(value),
-        "grp-wall" => limits.grp_wall = wall(value),
         "max-jobs" => limits.max_jobs = Some(number(value)),
         "max-submit-jobs" => limits.max_submit_jobs = Some(number(value)),
         "max-tres" => limits.max_tres = tres(value),
-        "max-tres-per-node" => limits.max_tres_per_node = tres(value),
         "max-tres-mins" => limits.max_tres_mins = tres(value),
-        "max-wall" => limits.max_wall = wall(value),
-        _ => panic!("no limit {key:?}"),
+        _ => common_limit!(limits, key, value),
     }
 }
 
 fn of_qos(limits: &mut QosLimits, key: &str, value: &str) {
     match key {
-        "grp-jobs" => limits.grp_jobs = Some(number(value)),
-        "grp-submit-jobs" => limits.grp_submit_jobs = Some(number(value)),
-        "grp-tres" => limits.grp_tres = tres(value),
-        "grp-tres-mins" => limits.grp_tres_mins = tres(value),
-        "grp-tres-run-mins" => limits.grp_tres_run_mins = tres(value),
-        "grp-wall" => limits.grp_wall = wall(value),
         "max-jobs-per-user" => limits.max_jobs_per_user = Some(number(value)),
         "max-jobs-per-account" => limits.max_jobs_per_account = Some(number(value)),
         "max-submit-jobs-per-user" => limits.max_submit_jobs_per_user = Some(number(value)),
@@ -63,12 +66,10 @@ fn of_qos(limits: &mut QosLimits, key: &str, value: &str) {
         "max-tres-per-user" => limits.max_tres_per_user = tres(value),
         "max-tres-per-account" => limits.max_tres_per_account = tres(value),
         "max-tres-per-job" => limits.max_tres_per_job = tres(value),
-        "max-tres-per-node" => limits.max_tres_per_node = tres(value),
         "max-tres-mins-per-job" => limits.max_tres_mins_per_job = tres(value),
-        "max-wall" => limits.max_wall = wall(value),
         "min-tres-per-job" => limits.min_tres_per_job = tres(value),
         "min-prio-threshold" => limits.min_prio_threshold = Some(number(value)),
-        _ => panic!("no limit {key:?}"),
+        _ => common_limit!(limits, key, value),
     }
 }
 
