@@ -177,7 +177,7 @@ mod tests {
     /// A run with so much memory that ended in this state.
     fn run(state: JobState, had: u64, peak: u64) -> Job {
         let mut lab = Lab::new("node n1 cpus=1 gpus=1xa100:80G");
-        let job = lab.submit_specs(vec![spec(MemoryRequest::Default)]);
+        let job = lab.submit("train time=10");
         let device =
             DeviceGrant { index: 0, share: DeviceMilli::WHOLE, memory: Mib(80 << 10), mig: None };
         let share = NodeShare {

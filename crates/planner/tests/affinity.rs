@@ -1,51 +1,11 @@
 //! Affinity, spread, taints: the cases of `cases/cluster.md` that the core can hold, by number.
 
-use muster_model::{Decision, JobId, Plan};
-use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
-use muster_test_kit::text::node_names;
-
-fn plan(lab: &Lab) -> Plan {
-    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-    let found = muster_plan_check::check_full(&lab.state, &plan);
-    assert!(found.is_empty(), "{found:#?}");
-    plan
-}
-
-/// Starts what can start.
-fn round(lab: &mut Lab) {
-    let plan = plan(lab);
-    lab.carry_out(&plan);
-}
+use muster_test_kit::{Lab, started};
 
 fn runs(lab: &mut Lab, job: &str) {
     let id = lab.submit(&format!("{job} time=600"));
-    round(lab);
+    lab.round();
     assert!(lab.state.jobs[&id].placement.is_some(), "{job} does not start");
-}
-
-/// Where a job starts now; empty where it waits. It is cancelled again.
-fn placed(lab: &mut Lab, job: &str) -> String {
-    let id = lab.submit(&format!("{job} time=60"));
-    let plan = plan(lab);
-    let found = plan.decisions.iter().find_map(|d| match d {
-        Decision::Start(starts) => starts.iter().find(|s| s.job == id),
-        _ => None,
-    });
-    let names = found.map(|s| node_names(&lab.state, s.placement.nodes.iter().map(|n| n.node)));
-    lab.cancel(id);
-    names.unwrap_or_default()
-}
-
-/// The nodes of the list on which a job could start now, each tried alone.
-fn places(lab: &mut Lab, nodes: &[&str], job: &str) -> Vec<String> {
-    let tried = nodes.iter().map(|node| placed(lab, &format!("{job} nodelist={node}")));
-    tried.filter(|found| !found.is_empty()).collect()
-}
-
-fn why(lab: &Lab, job: JobId) -> String {
-    let reasons = Planner::new(&lab.state).reasons(&lab.state, lab.now);
-    format!("{} {}", reasons[&job].code(), reasons[&job])
 }
 
 #[test]
@@ -59,12 +19,12 @@ fn c01_selector_terms_are_alternatives_and_an_empty_term_matches_nothing() {
         ",
     );
     let all = ["n1", "n2", "n3", "n4"];
-    assert_eq!(places(&mut lab, &all, "a require=-|gpu!=t4&zone"), ["n1", "n3"]);
-    assert!(places(&mut lab, &all, "b require=-").is_empty());
-    assert!(places(&mut lab, &all, "c require=zone=a&gpu=t4").is_empty());
+    assert_eq!(lab.places(&all, "a require=-|gpu!=t4&zone"), ["n1", "n3"]);
+    assert!(lab.places(&all, "b require=-").is_empty());
+    assert!(lab.places(&all, "c require=zone=a&gpu=t4").is_empty());
     let id = lab.submit("never require=zone=d time=10");
     assert_eq!(
-        why(&lab, id),
+        lab.why(id),
         "NO_NODE_FITS can never run in partition main: no node has the labels that it requires, \
          node(zone=d); without that 4 nodes would do"
     );
@@ -82,8 +42,8 @@ fn c02_gt_and_lt() {
         ",
     );
     let all = ["a", "b", "c", "d", "e"];
-    assert_eq!(places(&mut lab, &all, "big require=gpu-mem>80000"), ["b"]);
-    assert_eq!(places(&mut lab, &all, "small require=gpu-mem<80000"), ["d"]);
+    assert_eq!(lab.places(&all, "big require=gpu-mem>80000"), ["b"]);
+    assert_eq!(lab.places(&all, "small require=gpu-mem<80000"), ["d"]);
 }
 
 #[test]
@@ -97,14 +57,14 @@ fn c03_the_first_of_a_self_affine_group() {
     );
     runs(&mut lab, "q label=app:ring nodelist=na");
     let p = "p label=app:ring,tier:gold near=zone:app=ring near=zone:tier=gold";
-    assert_eq!(places(&mut lab, &["na", "nb", "nx"], p), ["na", "nb"]);
+    assert_eq!(lab.places(&["na", "nb", "nx"], p), ["na", "nb"]);
     // Once one of them runs, the others go where it is.
     runs(&mut lab, &format!("{p} nodelist=nb"));
-    assert_eq!(places(&mut lab, &["na", "nb", "nx"], p), ["nb"]);
+    assert_eq!(lab.places(&["na", "nb", "nx"], p), ["nb"]);
     // One that does not select itself waits for somebody to be near.
     let id = lab.submit("lone near=zone:app=db time=10");
     assert_eq!(
-        why(&lab, id),
+        lab.why(id),
         "JOB_AFFINITY job affinity near(zone, app=db) leaves too few nodes: nodes 3, job affinity 0"
     );
 }
@@ -119,12 +79,12 @@ fn c04_anti_affinity_works_backwards_too() {
     );
     runs(&mut lab, "e apart=zone:app=web nodelist=a1");
     let all = ["a1", "a2", "b1"];
-    assert_eq!(places(&mut lab, &all, "w label=app:web"), ["b1"]);
-    assert_eq!(places(&mut lab, &all, "other label=app:db"), all);
+    assert_eq!(lab.places(&all, "w label=app:web"), ["b1"]);
+    assert_eq!(lab.places(&all, "other label=app:db"), all);
     runs(&mut lab, "full nodelist=b1 cpus=4");
     let id = lab.submit("w label=app:web time=10");
     assert_eq!(
-        why(&lab, id),
+        lab.why(id),
         "ANTI_AFFINITY anti-affinity of other jobs leaves too few nodes: nodes 3, anti-affinity 1, \
          free 0 (because of 1)"
     );
@@ -134,16 +94,13 @@ fn c04_anti_affinity_works_backwards_too() {
 fn array_tasks_that_keep_apart_take_a_node_each() {
     let mut lab = Lab::new("node n[1-3] cpus=4");
     lab.submit("web label=app:web apart=node:app=web array=0-4 time=60");
-    round(&mut lab);
+    lab.round();
     let on: Vec<String> = lab
         .state
         .index
         .active
         .iter()
-        .map(|id| {
-            let placement = lab.state.jobs[id].placement.clone().unwrap();
-            node_names(&lab.state, placement.nodes.iter().map(|n| n.node))
-        })
+        .map(|id| lab.nodes_of(lab.state.jobs[id].placement.as_ref().unwrap()))
         .collect();
     assert_eq!(on, ["n1", "n2", "n3"]);
 }
@@ -160,14 +117,14 @@ fn c06_spread_with_a_least_number_of_places() {
         runs(&mut lab, &format!("s label=app:s nodelist={node}"));
     }
     let all = ["a1", "b1"];
-    assert_eq!(places(&mut lab, &all, "s label=app:s even=zone:1:app=s"), all);
+    assert_eq!(lab.places(&all, "s label=app:s even=zone:1:app=s"), all);
     let three = "s label=app:s even=zone:1:app=s:min=3";
-    assert!(places(&mut lab, &all, three).is_empty());
+    assert!(lab.places(&all, three).is_empty());
     let id = lab.submit(&format!("{three} time=60"));
-    assert!(why(&lab, id).starts_with("SPREAD spread zone, skew 1, app=s leaves too few nodes"));
+    assert!(lab.why(id).starts_with("SPREAD spread zone, skew 1, app=s leaves too few nodes"));
     lab.cancel(id);
     lab.set_up("node c1 cpus=8 labels=zone:c");
-    assert_eq!(places(&mut lab, &["a1", "b1", "c1"], three), ["c1"]);
+    assert_eq!(lab.places(&["a1", "b1", "c1"], three), ["c1"]);
 }
 
 #[test]
@@ -184,9 +141,9 @@ fn c07_tainted_places_count_unless_told_otherwise() {
     }
     let all = ["a1", "b1", "c1"];
     let job = "s label=app:s even=zone:1:app=s";
-    assert!(places(&mut lab, &all, job).is_empty());
-    assert_eq!(places(&mut lab, &all, &format!("{job}:taints")), ["a1", "b1"]);
-    assert_eq!(places(&mut lab, &all, &format!("{job} require=zone=a+b")), ["a1", "b1"]);
+    assert!(lab.places(&all, job).is_empty());
+    assert_eq!(lab.places(&all, &format!("{job}:taints")), ["a1", "b1"]);
+    assert_eq!(lab.places(&all, &format!("{job} require=zone=a+b")), ["a1", "b1"]);
 }
 
 #[test]
@@ -200,17 +157,17 @@ fn taints_keep_away_who_does_not_tolerate_them() {
         ",
     );
     let all = ["a", "b", "c", "d"];
-    assert_eq!(places(&mut lab, &all, "plain"), ["c", "d"]);
-    assert_eq!(places(&mut lab, &all, "some tolerate=gpu=h100:NoSchedule"), ["a", "c", "d"]);
-    assert_eq!(places(&mut lab, &all, "any tolerate=*"), all);
+    assert_eq!(lab.places(&all, "plain"), ["c", "d"]);
+    assert_eq!(lab.places(&all, "some tolerate=gpu=h100:NoSchedule"), ["a", "c", "d"]);
+    assert_eq!(lab.places(&all, "any tolerate=*"), all);
     // A node that is only shunned comes last.
-    assert_eq!(placed(&mut lab, "plain"), "d");
+    assert_eq!(lab.placed("plain"), "d");
     runs(&mut lab, "full nodelist=d cpus=4");
-    assert_eq!(placed(&mut lab, "plain"), "c");
+    assert_eq!(lab.placed("plain"), "c");
     runs(&mut lab, "full nodelist=c cpus=4");
     let id = lab.submit("plain time=60");
     assert_eq!(
-        why(&lab, id),
+        lab.why(id),
         "TAINTS taints gpu=h100:NoSchedule; maint:NoExecute leaves too few nodes: nodes 4, taints 2, free 0"
     );
 }
@@ -219,13 +176,13 @@ fn taints_keep_away_who_does_not_tolerate_them() {
 fn wishes_decide_among_nodes_that_fit() {
     let mut lab =
         Lab::new("node n[1-4] cpus=4 labels=kind:old\nnode m[1-2] cpus=8 labels=kind:new");
-    assert_eq!(placed(&mut lab, "a prefer=50:kind=new"), "m1");
-    assert_eq!(placed(&mut lab, "b prefer=50:kind=new prefer=60:.cpus=4"), "n1");
+    assert_eq!(lab.placed("a prefer=50:kind=new"), "m1");
+    assert_eq!(lab.placed("b prefer=50:kind=new prefer=60:.cpus=4"), "n1");
     runs(&mut lab, "db label=app:db nodelist=n3");
-    assert_eq!(placed(&mut lab, "c prefer-near=10:node:app=db"), "n3");
-    assert_eq!(placed(&mut lab, "d"), "n3");
-    assert_eq!(placed(&mut lab, "e prefer-apart=10:node:app=db"), "n1");
-    assert_eq!(placed(&mut lab, "f even=node:1:app=db:soft"), "n1");
+    assert_eq!(lab.placed("c prefer-near=10:node:app=db"), "n3");
+    assert_eq!(lab.placed("d"), "n3");
+    assert_eq!(lab.placed("e prefer-apart=10:node:app=db"), "n1");
+    assert_eq!(lab.placed("f even=node:1:app=db:soft"), "n1");
 }
 
 #[test]
@@ -233,16 +190,8 @@ fn who_waits_for_company_starts_with_it_in_one_round() {
     let mut lab = Lab::new("node n[1-2] cpus=4 labels=rack:r");
     let follower = lab.submit("follower near=rack:app=db time=60 priority=10");
     let db = lab.submit("db label=app:db time=60");
-    let plan = plan(&lab);
-    let started: Vec<JobId> = plan
-        .decisions
-        .iter()
-        .filter_map(|d| match d {
-            Decision::Start(starts) => Some(starts[0].job),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(started, [db, follower]);
+    let plan = lab.plan();
+    assert_eq!(started(&plan), [db, follower]);
 }
 
 #[test]
@@ -254,12 +203,9 @@ fn a_gang_is_spread_evenly() {
         node c[1-3] cpus=1 labels=zone:c
         ",
     );
-    assert_eq!(
-        placed(&mut lab, "six nodes=6 label=app:s even=zone:1:app=s"),
-        "a[1-2],b[1-2],c[1-2]"
-    );
-    assert_eq!(placed(&mut lab, "nine nodes=9 label=app:s even=zone:1:app=s"), "");
-    let found = placed(&mut lab, "nine nodes=9 label=app:s even=zone:2:app=s");
+    assert_eq!(lab.placed("six nodes=6 label=app:s even=zone:1:app=s"), "a[1-2],b[1-2],c[1-2]");
+    assert_eq!(lab.placed("nine nodes=9 label=app:s even=zone:1:app=s"), "");
+    let found = lab.placed("nine nodes=9 label=app:s even=zone:2:app=s");
     assert_eq!(found, "a[1-4],b[1-2],c[1-3]");
 }
 
@@ -271,14 +217,6 @@ fn a_promise_to_one_that_keeps_apart_is_kept() {
     // It would still be in the rack when the head's time comes.
     let web = lab.submit("web label=app:web time=700");
     let short = lab.submit("web label=app:web time=500");
-    let plan = plan(&lab);
-    let started: Vec<JobId> = plan
-        .decisions
-        .iter()
-        .filter_map(|d| match d {
-            Decision::Start(starts) => Some(starts[0].job),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(started, [short], "{web}: {plan:#?}");
+    let plan = lab.plan();
+    assert_eq!(started(&plan), [short], "{web}: {plan:#?}");
 }

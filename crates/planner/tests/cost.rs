@@ -37,7 +37,7 @@ fn work_of_shapes(shapes: u32, nodes: u32) -> Work {
             lab.submit(&format!("shape cpus=3 time={time} mem=1G"));
         }
     }
-    Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED).work
+    lab.unchecked_plan().work
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn work_of_promises(waiting: u32, nodes: u32) -> (Work, Work) {
     for n in 0..nodes {
         lab.submit(&format!("running cpus=4 gpus=4 mem=64G time={}", 60 + n % 37));
     }
-    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
+    let plan = lab.unchecked_plan();
     lab.carry_out(&plan);
     for n in 0..waiting {
         let (gpus, count) = (1 + n % 4, 1 + n % 3);

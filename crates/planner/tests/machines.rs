@@ -2,12 +2,11 @@
 //! and the choice of devices against brute force.
 
 use muster_model::{
-    CpuSet, Decision, DeviceLink, EventKind, ForeignUse, LinkKind, Mib, Node, NodeId, NodeShare,
-    Timestamp, links,
+    CpuSet, DeviceLink, EventKind, ForeignUse, LinkKind, Mib, Node, NodeId, NodeShare, Timestamp,
+    links,
 };
-use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
-use muster_test_kit::machines::{machine, names};
+use muster_scenario::machines::{machine, names};
+use muster_test_kit::{Lab, placement, proved};
 use proptest::prelude::*;
 
 /// A laboratory with one machine of which some GPUs and CPUs are busy.
@@ -29,15 +28,7 @@ fn busy_now(lab: &mut Lab, busy: &[u32], cpus: &str) {
 /// What the job gets of the machine.
 fn share(lab: &mut Lab, job: &str) -> Option<NodeShare> {
     let id = lab.submit(&format!("j {job} mem=1G time=10"));
-    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-    let found = muster_plan_check::check_full(&lab.state, &plan);
-    assert!(found.is_empty(), "{job}: {found:?}");
-    plan.decisions.iter().find_map(|decision| match decision {
-        Decision::Start(starts) if starts[0].job == id => {
-            Some(starts[0].placement.nodes[0].clone())
-        }
-        _ => None,
-    })
+    placement(&lab.plan(), id).map(|placement| placement.nodes[0].clone())
 }
 
 /// The GPUs that a job gets on the machine where some are busy.
@@ -79,7 +70,7 @@ fn t03_four_on_a_cube_mesh() {
 fn t04_the_slowest_edge_comes_before_the_sum() {
     let picked = gpus("M01", &[3, 5], &want(4));
     assert_eq!(picked, [0, 2, 4, 6]);
-    let node = machine(NodeId(0), "n1", "M01");
+    let node = machine(NodeId(0), "n1", "M01").unwrap();
     assert_eq!(links::ring(&node, &picked), (vec![0, 2, 6, 4], 25));
 }
 
@@ -116,9 +107,9 @@ fn t09_three_on_a_bridge_machine_use_an_orphan() {
 #[test]
 fn t10_t11_rank_order_for_a_ring() {
     let all: Vec<u32> = (0..8).collect();
-    let node = machine(NodeId(0), "n1", "M01");
+    let node = machine(NodeId(0), "n1", "M01").unwrap();
     assert_eq!(links::ring(&node, &all), (vec![0, 3, 2, 1, 5, 6, 7, 4], 50));
-    let node = machine(NodeId(0), "n1", "M19");
+    let node = machine(NodeId(0), "n1", "M19").unwrap();
     assert_eq!(links::ring(&node, &all).1, 100);
     assert_eq!(links::ring(&node, &[0, 1, 2, 3]).0, [0, 1, 3, 2]);
     is_one_of(&gpus("M19", &[], &want(4)), &[&[0, 1, 2, 3], &[4, 5, 6, 7]]);
@@ -220,7 +211,7 @@ fn t19_a_weakened_nvlink() {
 fn t20_a_gpu_that_lost_nvlink_on_a_switched_machine() {
     assert!(!gpus("M06-hurt", &[], &want(4)).contains(&5));
     assert_eq!(gpus("M06-hurt", &[], &want(7)), [0, 1, 2, 3, 4, 6, 7]);
-    let node = machine(NodeId(0), "n1", "M06-hurt");
+    let node = machine(NodeId(0), "n1", "M06-hurt").unwrap();
     assert_eq!(links::all_reduce_speed(&node, &(0..8).collect::<Vec<_>>()), 36);
     assert_eq!(gpus("M06-hurt", &[], &want(1)), [5]);
 }
@@ -236,7 +227,7 @@ fn t21_unequal_cards() {
 
 #[test]
 fn t22_memory_only_numa_nodes_are_no_sockets() {
-    let node = machine(NodeId(0), "n1", "M17");
+    let node = machine(NodeId(0), "n1", "M17").unwrap();
     assert_eq!(node.sockets(), 4);
     let got = share(&mut lab("M17", &[0, 1, 3], ""), "nodes=1 gpus-per-node=1 cpus=4");
     assert_eq!(got.map(|s| s.cpus.to_string()).as_deref(), Some("144-147"));
@@ -268,7 +259,7 @@ fn c29_singles_fill_pairs_so_that_pairs_stay() {
     lab.event(EventKind::NodeSet { node: Box::new(node) });
     let taken = |lab: &mut Lab, count: u32| -> Vec<u32> {
         let id = lab.submit(&format!("j nodes=1 gpus-per-node={count} mem=1G time=10"));
-        let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
+        let plan = lab.unchecked_plan();
         lab.carry_out(&plan);
         let placement = lab.state.jobs[&id].placement.clone().expect("runs");
         placement.nodes[0].devices.iter().map(|d| d.index).collect()
@@ -285,7 +276,7 @@ fn c29_singles_fill_pairs_so_that_pairs_stay() {
 #[test]
 fn every_machine_takes_jobs_of_every_size() {
     for name in names() {
-        let all = machine(NodeId(0), "n1", name).devices.len() as u32;
+        let all = machine(NodeId(0), "n1", name).unwrap().devices.len() as u32;
         for count in 1..=all {
             assert_eq!(gpus(name, &[], &want(count)).len() as u32, count, "{name} {count}");
         }
@@ -339,40 +330,43 @@ proptest! {
     ) {
         let count = count.min(n);
         let mut lab = Lab::new(&format!("node n1 cpus=8 gpus={n}xa100 mem=64G"));
-        let mut node = Node::clone(&lab.state.nodes[&NodeId(0)]);
-        let mut next = kinds.iter().cycle();
-        for a in 0..n {
-            for b in a + 1..n {
-                let kind = match next.next() {
-                    Some(0) => LinkKind::NvLink(12),
-                    Some(1) => LinkKind::NvLink(4),
-                    Some(2) => LinkKind::PcieSwitch,
-                    Some(3) => LinkKind::PcieSwitches,
-                    Some(4) => LinkKind::HostBridge,
-                    Some(5) => LinkKind::Numa,
-                    _ => LinkKind::Socket,
-                };
-                node.devices[a as usize].links.push(DeviceLink { peer: b, kind });
+        proved(&mut lab, |lab| {
+            let mut node = Node::clone(&lab.state.nodes[&NodeId(0)]);
+            let mut next = kinds.iter().cycle();
+            for a in 0..n {
+                for b in a + 1..n {
+                    let kind = match next.next() {
+                        Some(0) => LinkKind::NvLink(12),
+                        Some(1) => LinkKind::NvLink(4),
+                        Some(2) => LinkKind::PcieSwitch,
+                        Some(3) => LinkKind::PcieSwitches,
+                        Some(4) => LinkKind::HostBridge,
+                        Some(5) => LinkKind::Numa,
+                        _ => LinkKind::Socket,
+                    };
+                    node.devices[a as usize].links.push(DeviceLink { peer: b, kind });
+                }
             }
-        }
-        lab.event(EventKind::NodeSet { node: Box::new(node.clone()) });
-        let busy: Vec<u32> = (0..n).filter(|i| busy & (1 << i) != 0).collect();
-        busy_now(&mut lab, &busy, "");
-        let free: Vec<u32> = (0..n).filter(|i| !busy.contains(i)).collect();
-        let got = share(&mut lab, &want(count));
-        prop_assert_eq!(got.is_some(), free.len() >= count as usize);
-        let Some(got) = got else { return Ok(()) };
-        let got: Vec<u32> = got.devices.iter().map(|d| d.index).collect();
-        let score = |set: &[u32]| (best_ring(&node, set), pair_sum(&node, set));
-        let sets = (0u32..1 << free.len()).filter(|set| set.count_ones() == count);
-        let best = sets
-            .map(|set| {
-                let of = (0..free.len()).filter(|at| set & (1 << at) != 0).map(|at| free[at]);
-                score(&of.collect::<Vec<_>>())
-            })
-            .max();
-        prop_assert_eq!(Some(score(&got)), best);
-        prop_assert_eq!(links::ring(&node, &got).1, best_ring(&node, &got));
-        prop_assert_eq!(lab.now, Timestamp::from_secs(0));
+            lab.event(EventKind::NodeSet { node: Box::new(node.clone()) });
+            let busy: Vec<u32> = (0..n).filter(|i| busy & (1 << i) != 0).collect();
+            busy_now(lab, &busy, "");
+            let free: Vec<u32> = (0..n).filter(|i| !busy.contains(i)).collect();
+            let got = share(lab, &want(count));
+            prop_assert_eq!(got.is_some(), free.len() >= count as usize);
+            let Some(got) = got else { return Ok(()) };
+            let got: Vec<u32> = got.devices.iter().map(|d| d.index).collect();
+            let score = |set: &[u32]| (best_ring(&node, set), pair_sum(&node, set));
+            let sets = (0u32..1 << free.len()).filter(|set| set.count_ones() == count);
+            let best = sets
+                .map(|set| {
+                    let of = (0..free.len()).filter(|at| set & (1 << at) != 0).map(|at| free[at]);
+                    score(&of.collect::<Vec<_>>())
+                })
+                .max();
+            prop_assert_eq!(Some(score(&got)), best);
+            prop_assert_eq!(links::ring(&node, &got).1, best_ring(&node, &got));
+            prop_assert_eq!(lab.now, Timestamp::from_secs(0));
+            Ok(())
+        })?;
     }
 }

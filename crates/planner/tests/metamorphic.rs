@@ -2,14 +2,10 @@
 
 use muster_model::{Decision, JobId, NodeId, Plan, Promise, State, Timestamp};
 use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
 use muster_test_kit::arbitrary::{cluster, job};
+use muster_test_kit::{Lab, proved};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-
-fn fresh(lab: &Lab) -> Plan {
-    Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED)
-}
 
 /// When each job starts or is promised to start.
 fn starts(plan: &Plan) -> BTreeMap<JobId, Timestamp> {
@@ -61,19 +57,22 @@ proptest! {
         // A preemption takes several rounds by itself.
         let plain = |line: &&str| !line.contains("preempt");
         let mut whole = Lab::new(&cluster.lines().filter(plain).collect::<Vec<_>>().join("\n"));
-        for line in before {
-            whole.submit(&line);
-        }
-        let plan = fresh(&whole);
-        whole.carry_out(&plan);
-        whole.at_minute(7);
-        for line in jobs {
-            whole.submit(&line);
-        }
-        let mut pieces = whole.clone();
-        prop_assert!(to_the_end(&mut whole, u64::MAX));
-        prop_assert!(to_the_end(&mut pieces, steps), "the pieces never end");
-        prop_assert_eq!(running(&whole), running(&pieces));
+        proved(&mut whole, |whole| {
+            for line in before {
+                whole.submit(&line);
+            }
+            let plan = whole.unchecked_plan();
+            whole.carry_out(&plan);
+            whole.at_minute(7);
+            for line in jobs {
+                whole.submit(&line);
+            }
+            let mut pieces = whole.clone();
+            prop_assert!(to_the_end(whole, u64::MAX));
+            prop_assert!(to_the_end(&mut pieces, steps), "the pieces never end");
+            prop_assert_eq!(running(whole), running(&pieces));
+            Ok(())
+        })?;
     }
 
     /// The same events give the same plan, whoever folds them: a state that went through its stored
@@ -84,15 +83,18 @@ proptest! {
         jobs in prop::collection::vec(job(), 1..10),
     ) {
         let mut lab = Lab::new(&cluster);
-        for line in jobs {
-            lab.submit(&line);
-        }
-        let mut again = State::default();
-        for event in &lab.log {
-            let _ = again.apply(event);
-        }
-        let plan = Planner::new(&again).plan(&again, lab.now, Budget::UNLIMITED);
-        prop_assert_eq!(format!("{:?}", fresh(&lab)), format!("{plan:?}"));
+        proved(&mut lab, |lab| {
+            for line in jobs {
+                lab.submit(&line);
+            }
+            let mut again = State::default();
+            for event in &lab.log {
+                let _ = again.apply(event);
+            }
+            let plan = Planner::new(&again).plan(&again, lab.now, Budget::UNLIMITED);
+            prop_assert_eq!(format!("{:?}", lab.unchecked_plan()), format!("{plan:?}"));
+            Ok(())
+        })?;
     }
 
     /// Other names for the nodes, in the same order, give the same plan.
@@ -115,7 +117,7 @@ proptest! {
             }
             lab
         };
-        prop_assert_eq!(fresh(&build("n")), fresh(&build("zz")));
+        prop_assert_eq!(build("n").unchecked_plan(), build("zz").unchecked_plan());
     }
 
     /// Where every job takes one whole node, one more idle node delays nobody under conservative
@@ -131,7 +133,7 @@ proptest! {
             for time in jobs.iter().take(early.min(nodes as usize)) {
                 lab.submit(&format!("early time={}", time * 10));
             }
-            let plan = fresh(&lab);
+            let plan = lab.unchecked_plan();
             lab.carry_out(&plan);
             for time in &jobs {
                 lab.submit(&format!("j time={}", time * 10));
@@ -141,7 +143,7 @@ proptest! {
         let lab = build(nodes);
         let mut more = lab.clone();
         more.set_up("node extra cpus=1");
-        let (few, many) = (starts(&fresh(&lab)), starts(&fresh(&more)));
+        let (few, many) = (starts(&lab.unchecked_plan()), starts(&more.unchecked_plan()));
         for (job, start) in &few {
             let then = many.get(job);
             prop_assert!(then.is_some_and(|then| then <= start), "{job}: {start} became {then:?}");
@@ -157,24 +159,27 @@ proptest! {
         // Limits and preemption have rules of their own.
         let plain = |line: &&str| !["policy", "qos", "account", "limit"].iter().any(|w| line.starts_with(w));
         let mut lab = Lab::new(&cluster.lines().filter(plain).collect::<Vec<_>>().join("\n"));
-        lab.set_up("policy backfill=conservative");
-        for line in &jobs {
-            lab.submit(line);
-        }
-        let plan = fresh(&lab);
-        lab.carry_out(&plan);
-        let plan = fresh(&lab);
-        let Some(first) = plan.promises.first() else { return Ok(()) };
-        let mut more = lab.clone();
-        more.set_up("node extra cpus=4 gpus=3xa100:40G mem=4G");
-        let then = starts(&fresh(&more)).get(&first.job).copied();
-        // A job that would have taken a place with others may count otherwise on new nodes.
-        let counts = lab.state.jobs[&first.job].spec.request.nodes.is_some();
-        let het = lab.state.jobs[&first.job].het.is_some();
-        // One before it that could never run may now: then that one is the first.
-        let ahead = Planner::new(&lab.state).explain(&lab.state, first.job, lab.now).ahead;
-        prop_assume!(!counts && !het && ahead == Some(0));
-        prop_assert!(then.is_some_and(|then| then <= first.start), "{first:?} became {then:?}");
+        proved(&mut lab, |lab| {
+            lab.set_up("policy backfill=conservative");
+            for line in &jobs {
+                lab.submit(line);
+            }
+            let plan = lab.unchecked_plan();
+            lab.carry_out(&plan);
+            let plan = lab.unchecked_plan();
+            let Some(first) = plan.promises.first() else { return Ok(()) };
+            let mut more = lab.clone();
+            more.set_up("node extra cpus=4 gpus=3xa100:40G mem=4G");
+            let then = starts(&more.unchecked_plan()).get(&first.job).copied();
+            // A job that would have taken a place with others may count otherwise on new nodes.
+            let counts = lab.state.jobs[&first.job].spec.request.nodes.is_some();
+            let het = lab.state.jobs[&first.job].het.is_some();
+            // One before it that could never run may now: then that one is the first.
+            let ahead = lab.explain(first.job).ahead;
+            prop_assume!(!counts && !het && ahead == Some(0));
+            prop_assert!(then.is_some_and(|then| then <= first.start), "{first:?} became {then:?}");
+            Ok(())
+        })?;
     }
 
     /// Promises hold over time: while jobs take their whole limits and nothing else happens, nobody
@@ -185,30 +190,32 @@ proptest! {
         mode in prop::sample::select(vec!["easy", "conservative"]),
     ) {
         let mut lab = Lab::new(&format!("policy backfill={mode}\nnode n[1-3] cpus=2"));
-        for (count, cpus, time) in &jobs {
-            lab.submit(&format!("j nodes={count} cpus={cpus} mem=1G time={}", time * 10));
-        }
-        let mut promised: BTreeMap<JobId, Timestamp> = BTreeMap::new();
-        for minute in (0..2000).step_by(10) {
-            lab.at_minute(minute);
-            lab.enforce_limits();
-            let plan = fresh(&lab);
-            for (job, start) in starts(&plan) {
-                let first = plan.promises.first().map(|p: &Promise| p.job);
-                let before = promised.entry(job).or_insert(start);
-                if Some(job) == first || start == plan.now {
-                    prop_assert!(start <= *before, "{job} was promised {before}, now {start}");
+        proved(&mut lab, |lab| {
+            for (count, cpus, time) in &jobs {
+                lab.submit(&format!("j nodes={count} cpus={cpus} mem=1G time={}", time * 10));
+            }
+            let mut promised: BTreeMap<JobId, Timestamp> = BTreeMap::new();
+            for minute in (0..2000).step_by(10) {
+                lab.at_minute(minute);
+                let plan = lab.unchecked_plan();
+                for (job, start) in starts(&plan) {
+                    let first = plan.promises.first().map(|p: &Promise| p.job);
+                    let before = promised.entry(job).or_insert(start);
+                    if Some(job) == first || start == plan.now {
+                        prop_assert!(start <= *before, "{job} was promised {before}, now {start}");
+                    }
+                    if Some(job) != first && start != plan.now {
+                        promised.remove(&job);
+                    }
                 }
-                if Some(job) != first && start != plan.now {
-                    promised.remove(&job);
+                lab.carry_out(&plan);
+                if lab.state.index.pending.is_empty() {
+                    break;
                 }
             }
-            lab.carry_out(&plan);
-            if lab.state.index.pending.is_empty() {
-                break;
-            }
-        }
-        prop_assert!(lab.state.index.pending.is_empty(), "somebody never started");
+            prop_assert!(lab.state.index.pending.is_empty(), "somebody never started");
+            Ok(())
+        })?;
     }
 }
 
@@ -220,11 +227,11 @@ fn a_node_more_may_delay_a_job_of_another_width() {
     let build = |nodes: u32| {
         let mut lab = Lab::new(&format!("policy backfill=conservative\nnode n[1-{nodes}] cpus=1"));
         lab.submit("running time=10");
-        let plan = fresh(&lab);
+        let plan = lab.unchecked_plan();
         lab.carry_out(&plan);
         lab.submit("wide nodes=2 time=100");
         lab.submit("small time=5");
-        starts(&fresh(&lab))
+        starts(&lab.unchecked_plan())
     };
     let minutes = |of: BTreeMap<JobId, Timestamp>| -> Vec<i64> {
         of.into_values().map(|t| t.secs() / 60).collect()
@@ -242,21 +249,20 @@ fn a_wide_job_in_a_stream_of_narrow_ones_starts_by_its_promise() {
         for time in 1..=16 {
             lab.submit(&format!("narrow time={}", time * 10));
         }
-        let plan = fresh(&lab);
+        let plan = lab.unchecked_plan();
         lab.carry_out(&plan);
         let wide = lab.submit("wide nodes=16 time=60");
-        let promised = fresh(&lab).promises[0].start;
+        let promised = lab.unchecked_plan().promises[0].start;
         assert_eq!(promised, Timestamp::from_secs(160 * 60));
         let mut started_behind = BTreeSet::new();
         let mut minute = 0;
         while lab.state.jobs[&wide].is_pending() {
             minute += 5;
             lab.at_minute(minute);
-            lab.enforce_limits();
             for n in 0..3 {
                 lab.submit(&format!("narrow time={}", 10 * (1 + (minute / 5 + n) % 17)));
             }
-            let plan = fresh(&lab);
+            let plan = lab.unchecked_plan();
             assert_eq!(muster_plan_check::check_full(&lab.state, &plan), []);
             started_behind.extend(plan.decisions.iter().flat_map(Decision::starts).map(|s| s.job));
             lab.carry_out(&plan);
@@ -279,7 +285,7 @@ fn a_job_held_by_its_limit_is_promised_nothing_that_starts_took() {
     );
     lab.submit("j gpus=1 mem=256M time=unlimited priority=10");
     lab.submit("j gpus=3 tasks-per-gpu=2 mem=256M time=10 qos=high");
-    let plan = fresh(&lab);
+    let plan = lab.unchecked_plan();
     assert_eq!(plan.decisions.len(), 1, "{plan:?}");
     assert_eq!(muster_plan_check::check(&lab.state, &plan), []);
 }

@@ -5,7 +5,6 @@ use muster_model::{
     Seconds, Start, TimeLimit, Timestamp,
 };
 use muster_plan_check::Rule;
-use muster_planner::{Budget, Planner};
 use muster_test_kit::Lab;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,15 +27,8 @@ fn planned(jobs: &[&str]) -> (Lab, Plan) {
             lab.submit(line)
         };
     }
-    let plan = plan(&lab);
+    let plan = lab.plan();
     (lab, plan)
-}
-
-fn plan(lab: &Lab) -> Plan {
-    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-    let found = muster_plan_check::check_full(&lab.state, &plan);
-    assert!(found.is_empty(), "the plan is not good to begin with: {found:#?}");
-    plan
 }
 
 fn starts(plan: &mut Plan) -> Vec<&mut Start> {
@@ -249,7 +241,7 @@ fn neighbours_are_neighbours() {
 fn switches_are_few_while_the_job_waits_for_that() {
     let mut lab = Lab::new("node n[1-2] cpus=1 switch=s1\nnode n[3-4] cpus=1 switch=s2");
     lab.submit("a nodes=2 switches=1@10 time=60");
-    let mut plan = plan(&lab);
+    let mut plan = lab.plan();
     placement(&mut plan).nodes[1].node = NodeId(3);
     assert_eq!(broken(&lab, &plan), BTreeSet::from([Rule::Switches]));
     plan.now = Timestamp::from_secs(600);
@@ -272,14 +264,14 @@ fn nodes_are_as_near_as_asked() {
         let mut lab = Lab::new(cluster);
         lab.set_up(&format!("topology span={span}"));
         lab.submit(job);
-        let mut plan = plan(&lab);
+        let mut plan = lab.plan();
         placement(&mut plan).nodes[1].node = NodeId(3);
         assert_eq!(broken(&lab, &plan), BTreeSet::from([Rule::Topology]), "{span}");
     }
     let mut lab = Lab::new(cluster);
     lab.set_up("node n5 cpus=1");
     lab.submit("a nodes=4 segment=2 time=60");
-    let mut plan = plan(&lab);
+    let mut plan = lab.plan();
     placement(&mut plan).nodes[3].node = NodeId(4);
     assert_eq!(broken(&lab, &plan), BTreeSet::from([Rule::Topology]));
 }
@@ -302,10 +294,10 @@ fn labels_taints_and_other_jobs_are_heeded() {
         let mut lab = Lab::new(cluster);
         lab.submit("db label=app:db apart=rack:app=web mem=1G nodelist=n1 time=60");
         lab.submit("db label=app:db mem=1G nodelist=n1 time=60");
-        let first = plan(&lab);
+        let first = lab.plan();
         lab.carry_out(&first);
         lab.submit(&format!("{job} mem=1G"));
-        let mut plan = plan(&lab);
+        let mut plan = lab.plan();
         let share = &mut placement(&mut plan).nodes[0];
         share.node = NodeId(node);
         share.cpus = [3].into_iter().collect();
@@ -363,11 +355,11 @@ fn a_promise_is_kept() {
     // The head waits for two nodes at t=60; a job of 61 minutes on one of them breaks that.
     let mut lab = Lab::new("node n[1-2] cpus=1");
     lab.submit("running time=60");
-    let first_plan = plan(&lab);
+    let first_plan = lab.plan();
     lab.carry_out(&first_plan);
     lab.submit("head nodes=2 time=60");
     let late = lab.submit("late time=60");
-    let mut plan = plan(&lab);
+    let mut plan = lab.plan();
     assert_eq!(plan.promises.len(), 1);
     let start = first(&mut plan);
     assert_eq!(start.job, late);
@@ -394,12 +386,12 @@ fn promises_hold_beside_each_other() {
     let mut lab =
         Lab::new("policy backfill=conservative\nnode n[1-2] cpus=2 gpus=1xa100\nlicence sim 1");
     lab.submit("running nodes=2 cpus=2 gpus-per-node=1 time=60 licences=sim:1");
-    let first_plan = plan(&lab);
+    let first_plan = lab.plan();
     lab.carry_out(&first_plan);
     lab.submit("wide nodes=2 cpus=2 gpus-per-node=1 time=60");
     lab.submit("narrow cpus=1 gpus=1 time=60 licences=sim:1");
     lab.submit("later cpus=1 time=30 licences=sim:1");
-    let good = plan(&lab);
+    let good = lab.plan();
     let starts: Vec<i64> = good.promises.iter().map(|p| p.start.secs() / 60).collect();
     // The last one fits beside none of the first two: the licence is out until then.
     assert_eq!(starts, [60, 120, 180]);
@@ -433,11 +425,11 @@ fn promises_hold_beside_each_other() {
 fn who_comes_first_is_not_overtaken() {
     let mut lab = Lab::new("node n[1-2] cpus=1");
     lab.submit("running time=60");
-    let first_plan = plan(&lab);
+    let first_plan = lab.plan();
     lab.carry_out(&first_plan);
     lab.submit("head nodes=2 time=60");
     lab.submit("late time=60");
-    let mut plan = plan(&lab);
+    let mut plan = lab.plan();
     plan.promises.clear();
     assert_eq!(broken(&lab, &plan), BTreeSet::from([Rule::Overtaken]));
 }
@@ -492,12 +484,12 @@ fn who_is_more_important_now_is_not_overtaken() {
     for policy in ["", "policy fair-share-mode=classic"] {
         let mut lab = Lab::new(&format!("{site}\n{policy}"));
         lab.submit("running account=lab time=60");
-        let first_plan = plan(&lab);
+        let first_plan = lab.plan();
         lab.carry_out(&first_plan);
         lab.at_minute(10);
         lab.submit("late account=lab time=30");
         lab.submit("head account=shop nodes=2 time=60");
-        let mut plan = plan(&lab);
+        let mut plan = lab.plan();
         // What the account used puts it behind, though it was there first.
         assert_eq!(plan.promises[0].job, JobId(3));
         assert_eq!(first(&mut plan).job, JobId(2));

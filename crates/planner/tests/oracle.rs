@@ -7,18 +7,13 @@ use muster_model::{
     CpuSet, Decision, DeviceGrant, DeviceMilli, JobId, Mib, Node, NodeShare, Placement, Plan, Start,
 };
 use muster_plan_check::{Rule, Violation, check};
-use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
 use muster_test_kit::arbitrary::request;
+use muster_test_kit::{Lab, proved};
 use proptest::prelude::*;
 use std::sync::Arc;
 
 /// At most so many combinations are tried for one job.
 const COMBINATIONS_MAX: usize = 200_000;
-
-fn fresh(lab: &Lab) -> Plan {
-    Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED)
-}
 
 /// The plan that starts the job on these shares and nothing else.
 fn plan_of(lab: &Lab, job: JobId, nodes: Vec<NodeShare>) -> Plan {
@@ -186,23 +181,26 @@ proptest! {
             fixture.push_str(&line);
         }
         let mut lab = Lab::new(&fixture);
-        for request in before {
-            lab.submit(&format!("before {}", with_fixed_memory(&request)));
-        }
-        let plan = fresh(&lab);
-        lab.carry_out(&plan);
-        for waiting in lab.state.index.pending.clone() {
-            lab.cancel(waiting);
-        }
-        let (line, inside) = reserved;
-        if !line.is_empty() {
-            lab.set_up(line);
-        }
-        let job = lab.submit(&format!("last {}{inside}", with_fixed_memory(&last)));
-        let allowed = any_placement(&lab, job);
-        prop_assume!(allowed.is_ok());
-        let plan = fresh(&lab);
-        let starts = plan.decisions.iter().any(|d| matches!(d, Decision::Start(_)));
-        prop_assert_eq!(starts, matches!(allowed, Ok(Some(_))), "{:#?}\n{:#?}", allowed, plan);
+        proved(&mut lab, |lab| {
+            for request in before {
+                lab.submit(&format!("before {}", with_fixed_memory(&request)));
+            }
+            let plan = lab.unchecked_plan();
+            lab.carry_out(&plan);
+            for waiting in lab.state.index.pending.clone() {
+                lab.cancel(waiting);
+            }
+            let (line, inside) = reserved;
+            if !line.is_empty() {
+                lab.set_up(line);
+            }
+            let job = lab.submit(&format!("last {}{inside}", with_fixed_memory(&last)));
+            let allowed = any_placement(lab, job);
+            prop_assume!(allowed.is_ok());
+            let plan = lab.unchecked_plan();
+            let starts = plan.decisions.iter().any(|d| matches!(d, Decision::Start(_)));
+            prop_assert_eq!(starts, matches!(allowed, Ok(Some(_))), "{:#?}\n{:#?}", allowed, plan);
+            Ok(())
+        })?;
     }
 }

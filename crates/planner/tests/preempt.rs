@@ -1,19 +1,12 @@
 //! Preemption: the checker's rules one by one, victims against brute force, and room that is kept.
 
-use muster_model::{
-    Decision, EndCause, ExitStatus, JobId, JobState, Plan, Preempt, PreemptMode, State, Timestamp,
-};
+use muster_model::{Decision, JobId, JobState, Plan, Preempt, PreemptMode, State, Timestamp};
 use muster_plan_check::{Rule, check_full};
-use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
 use muster_test_kit::arbitrary::{Deed, act, cluster, story};
+use muster_test_kit::{Lab, proved};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-fn plan(lab: &Lab) -> Plan {
-    Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED)
-}
 
 fn rules(lab: &Lab, plan: &Plan) -> BTreeSet<Rule> {
     check_full(&lab.state, plan).iter().map(|v| v.rule).collect()
@@ -53,11 +46,11 @@ fn site() -> (Lab, Plan) {
     lab.submit_het(
         "het qos=low nodes=1 cpus=2 mem=1G time=100 : part qos=low nodes=1 cpus=2 mem=1G time=100",
     );
-    let now = plan(&lab);
+    let now = lab.unchecked_plan();
     lab.carry_out(&now);
     lab.at_minute(10);
     lab.submit("big qos=high nodes=1 cpus=4 mem=1G time=50");
-    let good = plan(&lab);
+    let good = lab.unchecked_plan();
     assert_eq!(rules(&lab, &good), BTreeSet::new(), "{good:#?}");
     assert_eq!(victims(&good), BTreeSet::from([JobId(1)]));
     (lab, good)
@@ -106,7 +99,7 @@ fn an_exempt_job_is_nobodys_victim() {
     let (mut lab, good) = site();
     lab.set_up("qos low preempt=requeue grace=2 exempt=50");
     assert_eq!(rules(&lab, &good), BTreeSet::from([Rule::VictimExempt]));
-    assert!(preempts(&plan(&lab)).is_empty());
+    assert!(preempts(&lab.unchecked_plan()).is_empty());
 }
 
 #[test]
@@ -115,7 +108,7 @@ fn a_start_on_room_that_is_held_is_found() {
     lab.carry_out(&good);
     lab.submit("thief nodes=1 cpus=1 gpus=1 mem=1G time=5");
     // Everything but the GPUs of the node is claimed: the thief has no CPU there.
-    let now = plan(&lab);
+    let now = lab.unchecked_plan();
     assert_eq!(rules(&lab, &now), BTreeSet::new());
     let node = preempts(&good)[0].starts[0].placement.nodes[0].clone();
     let job = JobId(6);
@@ -133,12 +126,12 @@ fn who_stands_still_goes_on_only_where_nobody_runs() {
         "node n1 cpus=4 mem=8G\nqos low preempt=suspend\nqos high priority=5 preempts=low",
     );
     let low = lab.submit("low qos=low cpus=4 mem=1G time=100");
-    let now = plan(&lab);
+    let now = lab.unchecked_plan();
     lab.carry_out(&now);
     lab.at_minute(1);
     let high = lab.submit("high qos=high cpus=2 mem=1G time=10");
     for _ in 0..2 {
-        let now = plan(&lab);
+        let now = lab.unchecked_plan();
         assert_eq!(rules(&lab, &now), BTreeSet::new());
         lab.carry_out(&now);
     }
@@ -148,7 +141,7 @@ fn who_stands_still_goes_on_only_where_nobody_runs() {
         Plan { now: lab.now, decisions: vec![Decision::Resume { job: low }], ..Plan::default() };
     assert!(rules(&lab, &early).contains(&Rule::ResumeInUse));
     lab.exit(high, 0);
-    let now = plan(&lab);
+    let now = lab.unchecked_plan();
     assert_eq!(now.decisions, [Decision::Resume { job: low }]);
     lab.carry_out(&now);
     assert_eq!(lab.state_of(low), JobState::Running);
@@ -162,12 +155,12 @@ fn two_preemptors_do_not_count_on_the_same_victim() {
     );
     lab.submit("a1 qos=low cpus=6 mem=1G time=100");
     lab.submit("a2 qos=low cpus=6 mem=1G time=100");
-    let now = plan(&lab);
+    let now = lab.unchecked_plan();
     lab.carry_out(&now);
     lab.at_minute(1);
     lab.submit("b1 qos=high cpus=4 mem=1G time=10");
     lab.submit("b2 qos=high cpus=4 mem=1G time=10");
-    let now = plan(&lab);
+    let now = lab.unchecked_plan();
     assert_eq!(rules(&lab, &now), BTreeSet::new());
     assert_eq!(victims(&now).len(), 2, "{now:#?}");
 }
@@ -180,11 +173,11 @@ fn a_preemption_never_goes_in_a_circle() {
          qos a preempts=b\nqos b preempts=c",
     );
     lab.submit("one partition=top qos=b cpus=4 mem=1G time=100");
-    let now = plan(&lab);
+    let now = lab.unchecked_plan();
     lab.carry_out(&now);
     lab.at_minute(1);
     lab.submit("two qos=a cpus=4 mem=1G time=100");
-    assert!(preempts(&plan(&lab)).is_empty());
+    assert!(preempts(&lab.unchecked_plan()).is_empty());
 }
 
 /// What a set of victims costs: jobs, then GPU-seconds, then CPU-seconds.
@@ -226,11 +219,15 @@ fn brute_force(lab: &Lab, job: JobId) -> Option<(usize, u64, u64)> {
             .collect();
         let mut after = lab.clone();
         for id in &chosen {
-            after.end(*id, ExitStatus { code: 1, signal: 0 }, EndCause::Exited);
+            after.exit(*id, 1);
         }
         let others: Vec<JobId> = after.state.index.pending.iter().copied().collect();
         others.into_iter().filter(|id| *id != job).for_each(|id| after.cancel(id));
-        let starts = plan(&after).decisions.iter().any(|d| d.starts().iter().any(|s| s.job == job));
+        let starts = after
+            .unchecked_plan()
+            .decisions
+            .iter()
+            .any(|d| d.starts().iter().any(|s| s.job == job));
         if starts {
             let cost = cost(&lab.state, lab.now, &chosen);
             best = Some(best.map_or(cost, |b: (usize, u64, u64)| b.min(cost)));
@@ -256,34 +253,37 @@ proptest! {
         wanted in (1u32..=2, 1u32..=3, 0u32..=2),
     ) {
         let mut lab = Lab::new("qos low preempt=cancel\nqos high priority=10 preempts=low");
-        for (i, (cpus, gpus)) in nodes.iter().enumerate() {
-            lab.set_up(&format!("node n{} cpus={cpus} gpus={gpus} mem=8G", i + 1));
-        }
-        for (minute, (qos, nodes, cpus, gpus)) in running.iter().enumerate() {
-            lab.at_minute(minute as i64);
-            let qos = ["low", "low", "normal"][*qos];
-            let part = format!("qos={qos} cpus={cpus} gpus-per-node={gpus} mem=64M time=1000");
-            match nodes {
-                1 => lab.submit(&format!("r {part}")),
-                _ => lab.submit_het(&format!("r {part} : p {part}")),
-            };
-            let now = plan(&lab);
-            lab.carry_out(&now);
-        }
-        for id in lab.state.index.pending.clone() {
-            lab.cancel(id);
-        }
-        lab.at_minute(30);
-        let (nodes, cpus, gpus) = wanted;
-        let line = format!("big qos=high nodes={nodes} cpus={cpus} gpus-per-node={gpus} mem=64M time=10");
-        let job = lab.submit(&line);
-        let now = plan(&lab);
-        let found = check_full(&lab.state, &now);
-        prop_assert!(found.is_empty(), "{:#?}\n{:#?}", found, now);
-        prop_assume!(now.decisions.iter().all(|d| d.starts().is_empty()));
-        let victims = victims(&now);
-        let own = (!victims.is_empty()).then(|| cost(&lab.state, lab.now, &victims));
-        prop_assert_eq!(own, brute_force(&lab, job), "{:#?}", now);
+        proved(&mut lab, |lab| {
+            for (i, (cpus, gpus)) in nodes.iter().enumerate() {
+                lab.set_up(&format!("node n{} cpus={cpus} gpus={gpus} mem=8G", i + 1));
+            }
+            for (minute, (qos, nodes, cpus, gpus)) in running.iter().enumerate() {
+                lab.at_minute(minute as u64);
+                let qos = ["low", "low", "normal"][*qos];
+                let part = format!("qos={qos} cpus={cpus} gpus-per-node={gpus} mem=64M time=1000");
+                match nodes {
+                    1 => lab.submit(&format!("r {part}")),
+                    _ => lab.submit_het(&format!("r {part} : p {part}")),
+                };
+                let now = lab.unchecked_plan();
+                lab.carry_out(&now);
+            }
+            for id in lab.state.index.pending.clone() {
+                lab.cancel(id);
+            }
+            lab.at_minute(30);
+            let (nodes, cpus, gpus) = wanted;
+            let line = format!("big qos=high nodes={nodes} cpus={cpus} gpus-per-node={gpus} mem=64M time=10");
+            let job = lab.submit(&line);
+            let now = lab.unchecked_plan();
+            let found = check_full(&lab.state, &now);
+            prop_assert!(found.is_empty(), "{:#?}\n{:#?}", found, now);
+            prop_assume!(now.decisions.iter().all(|d| d.starts().is_empty()));
+            let victims = victims(&now);
+            let own = (!victims.is_empty()).then(|| cost(&lab.state, lab.now, &victims));
+            prop_assert_eq!(own, brute_force(lab, job), "{:#?}", now);
+            Ok(())
+        })?;
     }
 
     /// Whoever has room made for it starts when its victims are gone, whatever comes in between;
@@ -291,43 +291,46 @@ proptest! {
     #[test]
     fn room_that_is_made_is_used_by_whom_it_is_made_for(cluster in cluster(), story in story(30)) {
         let mut lab = Lab::new(&cluster);
-        let mut waiting_for: BTreeMap<JobId, BTreeSet<(JobId, u32)>> = BTreeMap::new();
-        for deed in &story {
-            // Nodes that fail and jobs that are held or changed give up their room.
-            if matches!(deed, Deed::Drain(_) | Deed::Down(_) | Deed::Foreign(_)) {
-                continue;
-            }
-            act(&mut lab, deed);
-            let still = lab.state.clone();
-            waiting_for.retain(|job, _| still.jobs.get(job).is_some_and(|j| j.claim.is_some()));
-            if !matches!(deed, Deed::Plan) {
-                continue;
-            }
-            let now = plan(&lab);
-            for preempt in preempts(&now) {
-                let new: BTreeSet<(JobId, u32)> =
-                    preempt.victims.iter().map(|v| (v.job, v.attempt)).collect();
-                for start in &preempt.starts {
-                    let known = waiting_for.insert(start.job, new.clone());
-                    prop_assert!(known.is_none(), "job {} has room made twice", start.job);
+        proved(&mut lab, |lab| {
+            let mut waiting_for: BTreeMap<JobId, BTreeSet<(JobId, u32)>> = BTreeMap::new();
+            for deed in &story {
+                // Nodes that fail and jobs that are held or changed give up their room.
+                if matches!(deed, Deed::Drain(_) | Deed::Down(_) | Deed::Foreign(_)) {
+                    continue;
                 }
-            }
-            let gone = |(job, attempt): &(JobId, u32)| {
-                lab.state.jobs.get(job).is_none_or(|j| {
-                    j.attempt != *attempt || !j.state.holds_resources() || j.yields_cpus()
-                })
-            };
-            let starting: BTreeSet<JobId> =
-                now.decisions.iter().flat_map(|d| d.starts().iter().map(|s| s.job)).collect();
-            for (job, victims) in &waiting_for {
-                let record = &lab.state.jobs[job];
-                let throttled = record.array.is_some();
-                if victims.iter().all(gone) && !throttled && record.claim.is_some() {
-                    prop_assert!(starting.contains(job), "job {} did not start: {:#?}", job, now);
+                act(lab, deed);
+                let still = lab.state.clone();
+                waiting_for.retain(|job, _| still.jobs.get(job).is_some_and(|j| j.claim.is_some()));
+                if !matches!(deed, Deed::Plan) {
+                    continue;
                 }
+                let now = lab.unchecked_plan();
+                for preempt in preempts(&now) {
+                    let new: BTreeSet<(JobId, u32)> =
+                        preempt.victims.iter().map(|v| (v.job, v.attempt)).collect();
+                    for start in &preempt.starts {
+                        let known = waiting_for.insert(start.job, new.clone());
+                        prop_assert!(known.is_none(), "job {} has room made twice", start.job);
+                    }
+                }
+                let gone = |(job, attempt): &(JobId, u32)| {
+                    lab.state.jobs.get(job).is_none_or(|j| {
+                        j.attempt != *attempt || !j.state.holds_resources() || j.yields_cpus()
+                    })
+                };
+                let starting: BTreeSet<JobId> =
+                    now.decisions.iter().flat_map(|d| d.starts().iter().map(|s| s.job)).collect();
+                for (job, victims) in &waiting_for {
+                    let record = &lab.state.jobs[job];
+                    let throttled = record.array.is_some();
+                    if victims.iter().all(gone) && !throttled && record.claim.is_some() {
+                        prop_assert!(starting.contains(job), "job {} did not start: {:#?}", job, now);
+                    }
+                }
+                lab.carry_out(&now);
             }
-            lab.carry_out(&now);
-        }
+            Ok(())
+        })?;
     }
 }
 
@@ -338,21 +341,21 @@ fn a_victim_that_did_much_is_spared_for_one_that_did_little() {
          qos low preempt=cancel\nqos high priority=5 preempts=low",
     );
     let old = lab.submit("old qos=low gpus=4 nodelist=n1 mem=1G time=1000");
-    let now = plan(&lab);
+    let now = lab.unchecked_plan();
     lab.carry_out(&now);
     lab.at_minute(100);
     // Two young ones lose less than one old one.
     lab.submit("young qos=low gpus=2 nodelist=n2 mem=1G time=1000");
     lab.submit("young qos=low gpus=2 nodelist=n2 mem=1G time=1000");
-    let now = plan(&lab);
+    let now = lab.unchecked_plan();
     lab.carry_out(&now);
     lab.at_minute(110);
     lab.submit("big qos=high nodes=1 gpus=4 mem=1G time=10");
-    let found = victims(&plan(&lab));
+    let found = victims(&lab.unchecked_plan());
     assert!(!found.contains(&old) && found.len() == 2, "{found:?}");
     // A checkpoint makes the old one cheap.
     lab.event(muster_model::EventKind::JobCheckpointed { job: old, attempt: 1 });
-    assert_eq!(victims(&plan(&lab)), BTreeSet::from([old]));
+    assert_eq!(victims(&lab.unchecked_plan()), BTreeSet::from([old]));
 }
 
 #[test]
@@ -360,7 +363,7 @@ fn who_waits_for_room_or_for_its_gang_is_told_so() {
     let (mut lab, good) = site();
     lab.carry_out(&good);
     let member = lab.submit("member gang=g:2 cpus=1 mem=1G time=5");
-    let reasons = Planner::new(&lab.state).reasons(&lab.state, lab.now);
+    let reasons = lab.reasons();
     assert_eq!(reasons[&JobId(5)].code(), "MAKING_ROOM");
     assert_eq!(reasons[&member].code(), "GANG_INCOMPLETE");
 }

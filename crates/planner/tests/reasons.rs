@@ -2,24 +2,11 @@
 //! for each.
 
 use muster_model::{Decision, EventKind, Hold, JobId, Reason, Timestamp};
-use muster_planner::{Budget, Explanation, Planner};
-use muster_test_kit::Lab;
+use muster_planner::{Budget, Planner};
 use muster_test_kit::arbitrary::{act, cluster, story};
+use muster_test_kit::{Lab, proved};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
-
-fn explain(lab: &Lab, job: JobId) -> Explanation {
-    Planner::new(&lab.state).explain(&lab.state, job, lab.now)
-}
-
-fn reasons(lab: &Lab) -> BTreeMap<JobId, Reason> {
-    Planner::new(&lab.state).reasons(&lab.state, lab.now)
-}
-
-fn round(lab: &mut Lab) {
-    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-    lab.carry_out(&plan);
-}
+use std::collections::BTreeSet;
 
 /// A cluster with a job for every reason; jobs are named after the code they wait for.
 fn all_reasons() -> Lab {
@@ -39,7 +26,7 @@ fn all_reasons() -> Lab {
     ] {
         lab.submit(line);
     }
-    round(&mut lab);
+    lab.round();
     let broken = lab.find("broken");
     lab.exit(broken, 1);
     lab.set_up("partition drained nodes=n3");
@@ -106,7 +93,7 @@ fn all_reasons() -> Lab {
     }
     lab.submit("company partition=social nodelist=p1 mem=1G priority=9000 time=300");
     let taken = lab.submit("taken partition=far nodelist=f1 exclusive priority=9000 time=10");
-    let mut only = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
+    let mut only = lab.unchecked_plan();
     only.decisions
         .retain(|d| matches!(d, Decision::Start(starts) if starts[0].job.0 + 1 >= taken.0));
     lab.carry_out(&only);
@@ -135,7 +122,7 @@ fn all_reasons() -> Lab {
 #[test]
 fn every_reason_is_produced() {
     let lab = all_reasons();
-    let reasons = reasons(&lab);
+    let reasons = lab.reasons();
     let mut codes = BTreeSet::new();
     for (id, reason) in &reasons {
         let name = &lab.state.jobs[id].spec.name;
@@ -162,9 +149,9 @@ fn the_shortage_is_told_in_numbers() {
     let mut lab = Lab::new("node n[1-2] cpus=8 gpus=4xa100 mem=64G");
     lab.submit("a nodelist=n1 gpus=3 time=30 mem=1G");
     lab.submit("b nodelist=n2 gpus=2 time=60 mem=1G");
-    round(&mut lab);
+    lab.round();
     let job = lab.submit("c gpus-per-node=3 time=10 mem=1G");
-    let explanation = explain(&lab, job);
+    let explanation = lab.explain(job);
     let expected = Reason::Resources {
         resource: "gpus".to_owned(),
         wanted: 3,
@@ -187,8 +174,8 @@ fn a_window_has_the_queue_before_it_in_mind() {
     for line in ["a time=10", "b time=20", "c time=30", "d time=40"] {
         lab.submit(line);
     }
-    round(&mut lab);
-    let last = explain(&lab, JobId(4));
+    lab.round();
+    let last = lab.explain(JobId(4));
     let start = last.start.unwrap();
     assert_eq!(start.earliest, Timestamp::from_secs(10 * 60));
     assert_eq!(start.latest, Some(Timestamp::from_secs(60 * 60)));
@@ -202,10 +189,10 @@ fn suggestions_are_tried_before_they_are_made() {
          node g1 cpus=4 gpus=1xh100 mem=8G partition=fast",
     );
     lab.submit("a nodelist=n1 cpus=4 time=60");
-    round(&mut lab);
+    lab.round();
     lab.submit("head nodes=2 cpus=4 time=60");
     let job = lab.submit("late cpus=4 time=90");
-    let found = explain(&lab, job).suggestions;
+    let found = lab.explain(job).suggestions;
     let options: Vec<String> = found.iter().map(|s| s.change.option()).collect();
     // Sixty minutes end before the head starts; the other partition is empty. Fewer CPUs would
     // not do: the head needs all of both nodes.
@@ -222,7 +209,7 @@ fn suggestions_are_tried_before_they_are_made() {
             ..Default::default()
         };
         fork.event(EventKind::JobUpdated { job, update: Box::new(update) });
-        round(&mut fork);
+        fork.round();
         assert!(fork.state.jobs[&job].state.holds_resources());
     }
 }
@@ -231,11 +218,11 @@ fn suggestions_are_tried_before_they_are_made() {
 fn a_reason_is_gone_when_its_cause_is() {
     let mut lab = Lab::new("node n1 cpus=1");
     let job = lab.submit("later begin=10 time=10");
-    assert!(matches!(reasons(&lab)[&job], Reason::BeginTime { .. }));
+    assert!(matches!(lab.reasons()[&job], Reason::BeginTime { .. }));
     lab.at_minute(10);
-    assert_eq!(reasons(&lab)[&job], Reason::NotPlannedYet);
-    round(&mut lab);
-    assert!(reasons(&lab).is_empty());
+    assert_eq!(lab.reasons()[&job], Reason::NotPlannedYet);
+    lab.round();
+    assert!(lab.reasons().is_empty());
 }
 
 proptest! {
@@ -249,20 +236,23 @@ proptest! {
     #[test]
     fn the_list_and_the_full_answer_agree(cluster in cluster(), story in story(16)) {
         let mut lab = Lab::new(&cluster);
-        for deed in &story {
-            act(&mut lab, deed);
-        }
-        round(&mut lab);
-        let mut planner = Planner::new(&lab.state);
-        let all = planner.reasons(&lab.state, lab.now);
-        for id in &lab.state.index.pending {
-            let full = planner.explain(&lab.state, *id, lab.now);
-            prop_assert_eq!(all.get(id), full.reasons.first(), "job {}: {:?}", id, full);
-            // The cache is as it was: nothing of what was tried stays in it.
-            prop_assert_eq!(&all, &planner.reasons(&lab.state, lab.now));
-            if let Some(start) = full.start {
-                prop_assert!(start.latest.is_none_or(|at| at >= start.earliest));
+        proved(&mut lab, |lab| {
+            for deed in &story {
+                act(lab, deed);
             }
-        }
+            lab.round();
+            let mut planner = Planner::new(&lab.state);
+            let all = planner.reasons(&lab.state, lab.now);
+            for id in &lab.state.index.pending {
+                let full = planner.explain(&lab.state, *id, lab.now);
+                prop_assert_eq!(all.get(id), full.reasons.first(), "job {}: {:?}", id, full);
+                // The cache is as it was: nothing of what was tried stays in it.
+                prop_assert_eq!(&all, &planner.reasons(&lab.state, lab.now));
+                if let Some(start) = full.start {
+                    prop_assert!(start.latest.is_none_or(|at| at >= start.earliest));
+                }
+            }
+            Ok(())
+        })?;
     }
 }

@@ -1,25 +1,16 @@
 //! Reservations: the cases of section 3, and the checker's rules on them spoiled one by one.
 
-use muster_model::{CpuSet, Decision, JobId, NodeId, Plan, Reason, ReservedNode, Timestamp};
+use muster_model::{
+    CpuSet, Decision, JobId, NodeId, Plan, Reason, ReservedNode, Seconds, TimeLimit, Timestamp,
+};
 use muster_plan_check::Rule;
-use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
+use muster_planner::Planner;
+use muster_test_kit::{Lab, started};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-fn plan(lab: &Lab) -> Plan {
-    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-    let found = muster_plan_check::check_full(&lab.state, &plan);
-    assert!(found.is_empty(), "{found:#?}");
-    plan
-}
-
 fn starts(plan: &Plan) -> BTreeSet<JobId> {
-    let starts = plan.decisions.iter().filter_map(|d| match d {
-        Decision::Start(starts) => Some(starts),
-        _ => None,
-    });
-    starts.flatten().map(|s| s.job).collect()
+    started(plan).into_iter().collect()
 }
 
 fn broken(lab: &Lab, plan: &Plan) -> BTreeSet<Rule> {
@@ -31,7 +22,7 @@ fn broken(lab: &Lab, plan: &Plan) -> BTreeSet<Rule> {
 fn spoiled(site: &str, job: &str, then: &str) -> BTreeSet<Rule> {
     let mut lab = Lab::new(site);
     lab.submit(job);
-    let plan = plan(&lab);
+    let plan = lab.plan();
     assert_eq!(starts(&plan).len(), 1, "{job}");
     lab.set_up(then);
     broken(&lab, &plan)
@@ -80,7 +71,7 @@ fn a_job_in_a_reservation_stays_in_it() {
     assert_eq!(spoiled(&site, job, "reservation r start=0 end=60 nodes=n1 users=-ada"), other);
     let mut lab = Lab::new(&site);
     lab.submit(job);
-    let mut plan = plan(&lab);
+    let mut plan = lab.plan();
     let Decision::Start(starts) = &mut plan.decisions[0] else { panic!("{plan:?}") };
     Arc::make_mut(&mut starts[0].placement).reservation = None;
     assert!(broken(&lab, &plan).contains(&Rule::Reservation));
@@ -93,12 +84,8 @@ fn s24_jobs_that_would_run_into_maintenance() {
     lab.set_up("reservation fix start=120 end=240 nodes=n[1-4] flags=MAINT");
     let a = lab.submit("a time=120");
     let c = lab.submit("c time=unlimited");
-    let b = lab.submit("b time=120");
-    let mut spec = lab.state.jobs[&b].spec.as_ref().clone();
-    spec.time_limit = Some(muster_model::TimeLimit::Of(muster_model::Seconds(7201)));
-    lab.cancel(b);
-    let b = lab.submit_specs(vec![spec]);
-    let plan = plan(&lab);
+    let b = lab.submit("b time=121");
+    let plan = lab.plan();
     assert_eq!(starts(&plan), BTreeSet::from([a]));
     lab.carry_out(&plan);
     let mut planner = Planner::new(&lab.state);
@@ -125,15 +112,14 @@ fn s28_a_job_inside_a_reservation() {
         lab.at_minute(10);
         let a = lab.submit("a reservation=demo time=30");
         let b = lab.submit("b reservation=demo time=60");
-        let plan = plan(&lab);
+        let plan = lab.plan();
         let expected = if code.is_some() { BTreeSet::from([a]) } else { BTreeSet::from([a, b]) };
         assert_eq!(starts(&plan), expected);
         lab.carry_out(&plan);
         lab.at_minute(60);
-        lab.pass_reservations();
         assert!(lab.state.reservations.is_empty());
         if let Some(code) = code {
-            let why = Planner::new(&lab.state).explain(&lab.state, b, lab.now).reasons;
+            let why = lab.explain(b).reasons;
             assert_eq!(why[0].code(), code);
             assert_eq!(lab.state.jobs[&b].spec.request.reservation, None);
         }
@@ -142,10 +128,9 @@ fn s28_a_job_inside_a_reservation() {
     lab.set_up("reservation demo start=0 end=60 nodes=n1 flags=NO_HOLD_JOBS_AFTER");
     lab.at_minute(10);
     let d = lab.submit("d reservation=demo time=60");
-    assert_eq!(starts(&plan(&lab)), BTreeSet::new());
+    assert_eq!(starts(&lab.plan()), BTreeSet::new());
     lab.at_minute(60);
-    lab.pass_reservations();
-    assert_eq!(starts(&plan(&lab)), BTreeSet::from([d]));
+    assert_eq!(starts(&lab.plan()), BTreeSet::from([d]));
 }
 
 /// S-28 c: what still runs when its reservation is over, ends.
@@ -153,11 +138,10 @@ fn s28_a_job_inside_a_reservation() {
 fn s28_what_still_runs_at_the_end_is_ended() {
     let mut lab = Lab::new("node n1 cpus=4\nreservation demo start=0 end=60 nodes=n1");
     let job = lab.submit("c reservation=demo time=60");
-    let plan = plan(&lab);
+    let plan = lab.plan();
     lab.carry_out(&plan);
     lab.set_up("reservation demo start=0 end=30 nodes=n1");
     lab.at_minute(30);
-    lab.pass_reservations();
     assert_eq!(lab.state_of(job), muster_model::JobState::Timeout);
 }
 
@@ -170,8 +154,8 @@ fn s29_maintenance_over_a_reservation() {
     lab.at_minute(5);
     let a = lab.submit("a user=mara reservation=mara time=20");
     let b = lab.submit("b user=mara reservation=mara time=40");
-    assert_eq!(starts(&plan(&lab)), BTreeSet::from([a]));
-    let why = Planner::new(&lab.state).explain(&lab.state, b, lab.now).reasons;
+    assert_eq!(starts(&lab.plan()), BTreeSet::from([a]));
+    let why = lab.explain(b).reasons;
     assert!(matches!(&why[0], Reason::Reserved { name, maintenance: true, .. } if name == "fix"));
 }
 
@@ -193,7 +177,7 @@ fn s42_a_reservation_comes_first() {
     }
     let mut order = Vec::new();
     for _ in 0..4 {
-        let plan = plan(&lab);
+        let plan = lab.plan();
         lab.carry_out(&plan);
         let started = starts(&plan);
         order.extend(started.iter().copied());
@@ -211,7 +195,7 @@ fn a_magnetic_reservation_takes_whom_it_admits() {
     let theirs = lab.submit("theirs time=10");
     let hers = lab.submit("hers user=mara time=10");
     let second = lab.submit("second user=mara time=10");
-    let plan = plan(&lab);
+    let plan = lab.plan();
     assert_eq!(starts(&plan), BTreeSet::from([theirs, hers]));
     lab.carry_out(&plan);
     let placement = lab.state.jobs[&hers].placement.clone().expect("it runs");
@@ -228,7 +212,7 @@ fn a_floating_reservation_keeps_its_distance() {
         lab.at_minute(minute);
         let long = lab.submit("long nodelist=n1 time=61");
         let short = lab.submit("short nodelist=n1 time=60");
-        assert_eq!(starts(&plan(&lab)), BTreeSet::from([short]));
+        assert_eq!(starts(&lab.plan()), BTreeSet::from([short]));
         lab.cancel(long);
         lab.cancel(short);
     }
@@ -238,9 +222,9 @@ fn a_floating_reservation_keeps_its_distance() {
 fn a_job_that_may_be_shorter_ends_where_a_reservation_begins() {
     let mut lab = Lab::new("node n1 cpus=1\nreservation r start=50 end=90 nodes=n1");
     lab.submit("a time=100 time-min=20");
-    let plan = plan(&lab);
+    let plan = lab.plan();
     let Decision::Start(starts) = &plan.decisions[0] else { panic!("{plan:?}") };
-    assert_eq!(starts[0].time_limit, muster_test_kit::fixture::minutes("50"));
+    assert_eq!(starts[0].time_limit, TimeLimit::Of(Seconds::minutes(50)));
 }
 
 #[test]
@@ -250,7 +234,7 @@ fn a_replaced_node_counts_from_then_on() {
     let name = "r".to_owned();
     let nodes = vec![ReservedNode { node: NodeId(2), part: None }];
     lab.event(muster_model::EventKind::ReservationNodes { name, nodes });
-    let plan = plan(&lab);
+    let plan = lab.plan();
     lab.carry_out(&plan);
     assert_eq!(lab.state.jobs[&job].placement.as_ref().expect("it runs").nodes[0].node, NodeId(2));
 }
@@ -262,7 +246,7 @@ fn a_part_of_a_node_is_shared_between_inside_and_outside() {
     let inside = lab.submit("in reservation=r gpus=1 cpus=2 mem=1G time=60");
     let outside = lab.submit("out gpus=1 cpus=2 mem=1G time=60");
     let more = lab.submit("more cpus=1 mem=1G time=60");
-    let plan = plan(&lab);
+    let plan = lab.plan();
     assert_eq!(starts(&plan), BTreeSet::from([inside, outside]));
     lab.carry_out(&plan);
     let share = |job: JobId| lab.state.jobs[&job].placement.clone().expect("runs").nodes[0].clone();
@@ -279,8 +263,8 @@ fn reserved_licences_are_kept_for_those_inside() {
     let out = lab.submit("out licences=sim:2 time=10");
     let fine = lab.submit("fine licences=sim:1 time=10");
     let inside = lab.submit("in reservation=r licences=sim:2 time=10");
-    assert_eq!(starts(&plan(&lab)), BTreeSet::from([fine, inside]));
-    let why = Planner::new(&lab.state).explain(&lab.state, out, lab.now).reasons;
+    assert_eq!(starts(&lab.plan()), BTreeSet::from([fine, inside]));
+    let why = lab.explain(out).reasons;
     assert_eq!(why[0].code(), "RESERVED");
 }
 
@@ -289,12 +273,12 @@ fn reserved_licences_are_kept_for_those_inside() {
 fn a_job_that_waits_for_its_reservation_does_not_starve_the_head() {
     let mut lab = Lab::new("node n[1-3] cpus=1\nreservation r start=500 end=600 nodes=n3");
     lab.submit("running nodelist=n1 time=50");
-    let first = plan(&lab);
+    let first = lab.plan();
     lab.carry_out(&first);
     lab.submit("later reservation=r time=60");
     let head = lab.submit("head nodes=2 exclude=n3 time=60");
     let thief = lab.submit("thief nodelist=n2 time=60");
-    let plan = plan(&lab);
+    let plan = lab.plan();
     assert!(!starts(&plan).contains(&thief), "{plan:#?}");
     assert!(plan.promises.iter().any(|p| p.job == head), "{plan:#?}");
 }

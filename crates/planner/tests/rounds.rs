@@ -1,30 +1,16 @@
 //! Rounds on small clusters: starts, promises and backfill, each plan checked and planned again.
 
-use muster_model::{Decision, JobId, Plan, Timestamp};
-use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
+use muster_model::{Decision, Plan, Timestamp};
+use muster_test_kit::{Lab, started};
 
 /// Plans, checks that no rule is broken, carries out, and plans again: nothing may be left.
 fn round(lab: &mut Lab) -> Plan {
-    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-    let found = muster_plan_check::check_full(&lab.state, &plan);
-    assert!(found.is_empty(), "{found:#?}\n{plan:#?}");
-    lab.carry_out(&plan);
+    let plan = lab.round();
     let recount = muster_plan_check::recount(&lab.state);
     assert!(recount.is_empty(), "{recount:#?}");
-    let again = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
+    let again = lab.plan();
     assert!(again.decisions.is_empty(), "not a fixed point: {again:#?}");
     plan
-}
-
-fn started(plan: &Plan) -> Vec<JobId> {
-    plan.decisions
-        .iter()
-        .flat_map(|d| match d {
-            Decision::Start(starts) => starts.iter().map(|s| s.job).collect(),
-            _ => Vec::new(),
-        })
-        .collect()
 }
 
 #[test]
@@ -77,7 +63,7 @@ fn absurd_amounts_wait_with_a_reason_and_overflow_nothing() {
         let absurd = lab.submit(&format!("absurd {request} time=10"));
         round(&mut lab);
         if !request.starts_with("time") {
-            let found = Planner::new(&lab.state).explain(&lab.state, absurd, lab.now);
+            let found = lab.explain(absurd);
             assert_eq!(found.reasons.len(), 1, "{request}: {found:?}");
         }
     }

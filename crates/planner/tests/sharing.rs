@@ -6,24 +6,15 @@ use muster_model::{
     MigSlot, NodeId, NodeShare, Placement, Plan, Start, sharing,
 };
 use muster_plan_check::{Rule, check, check_full, recount};
-use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
+use muster_test_kit::{Lab, proved};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-fn plan(lab: &Lab) -> Plan {
-    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-    let found = check_full(&lab.state, &plan);
-    assert!(found.is_empty(), "the plan is not good: {found:#?}");
-    plan
-}
-
 /// Submits, plans, and carries out; the devices that the job got, where it runs.
 fn run(lab: &mut Lab, job: &str) -> Option<(NodeId, Vec<DeviceGrant>)> {
     let id = lab.submit(&format!("j {job} mem=1M time=600"));
-    let plan = plan(lab);
-    lab.carry_out(&plan);
+    lab.round();
     assert!(recount(&lab.state).is_empty());
     let placement = lab.state.jobs[&id].placement.clone();
     if placement.is_none() {
@@ -228,8 +219,7 @@ fn c24_c28_fractions_pack_on_each_device() {
     for _ in 0..16 {
         lab.submit("j gpus=1 gpu-share=0.5 mem=1M time=10");
     }
-    let plan = plan(&lab);
-    lab.carry_out(&plan);
+    lab.round();
     let mut on = [0; 8];
     for job in lab.state.jobs.values() {
         on[job.placement.as_ref().expect("runs").nodes[0].devices[0].index as usize] += 1;
@@ -286,7 +276,7 @@ fn spoiled(fixture: &str, jobs: &[&str], spoil: impl Fn(&mut DeviceGrant)) -> BT
     for job in jobs {
         lab.submit(&format!("j {job} mem=1M time=10"));
     }
-    let mut plan = plan(&lab);
+    let mut plan = lab.plan();
     let starts = plan.decisions.iter_mut().filter_map(|d| match d {
         Decision::Start(starts) => Some(starts),
         _ => None,
@@ -435,23 +425,26 @@ proptest! {
              policy whole-for-parts={rule}",
             modes.join(";")
         ));
-        if let Some((device, gib)) = foreign.filter(|f| f.0 < devices) {
-            let one = ForeignUse {
-                device: Some(device),
-                memory: Mib(gib * 1024),
-                ..ForeignUse::default()
-            };
-            lab.event(EventKind::NodeForeign { node: NodeId(0), foreign: vec![one] });
-        }
-        for (job, _) in &before {
-            run(&mut lab, job);
-        }
-        let job = lab.submit(&format!("last {} mem=1M time=10", last.0));
-        let allowed = some_start(&lab, job, devices, last.1);
-        let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-        let found = check_full(&lab.state, &plan);
-        prop_assert!(found.is_empty(), "{:#?}", found);
-        let starts = plan.decisions.iter().any(|d| matches!(d, Decision::Start(_)));
-        prop_assert_eq!(starts, allowed, "{}", last.0);
+        proved(&mut lab, |lab| {
+            if let Some((device, gib)) = foreign.filter(|f| f.0 < devices) {
+                let one = ForeignUse {
+                    device: Some(device),
+                    memory: Mib(gib * 1024),
+                    ..ForeignUse::default()
+                };
+                lab.event(EventKind::NodeForeign { node: NodeId(0), foreign: vec![one] });
+            }
+            for (job, _) in &before {
+                run(lab, job);
+            }
+            let job = lab.submit(&format!("last {} mem=1M time=10", last.0));
+            let allowed = some_start(lab, job, devices, last.1);
+            let plan = lab.unchecked_plan();
+            let found = check_full(&lab.state, &plan);
+            prop_assert!(found.is_empty(), "{:#?}", found);
+            let starts = plan.decisions.iter().any(|d| matches!(d, Decision::Start(_)));
+            prop_assert_eq!(starts, allowed, "{}", last.0);
+            Ok(())
+        })?;
     }
 }

@@ -2,22 +2,21 @@
 //! practice cluster of four nodes with 64 CPUs, 512 GiB and 8 GPUs each.
 
 use muster_model::{JobId, Reason};
-use muster_planner::{Budget, Explanation, Planner};
+use muster_planner::Explanation;
 use muster_test_kit::Lab;
 
 fn cluster(running: &[&str]) -> Lab {
     let mut lab = Lab::new("node n[1-4] cpus=64 gpus=8xa100 mem=512G");
     for line in running {
         lab.submit(line);
-        let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-        lab.carry_out(&plan);
+        lab.round();
     }
     lab
 }
 
 fn explain(lab: &mut Lab, line: &str) -> Explanation {
     let job = lab.submit(line);
-    Planner::new(&lab.state).explain(&lab.state, job, lab.now)
+    lab.explain(job)
 }
 
 fn told(found: &Explanation) -> String {

@@ -2,8 +2,8 @@
 
 use muster_model::{NodeCause, Reason};
 use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
 use muster_test_kit::arbitrary::{act, cluster, story};
+use muster_test_kit::{Lab, proved};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -22,31 +22,34 @@ proptest! {
         story in story(16),
     ) {
         let mut lab = Lab::new(&cluster);
-        for deed in &story {
-            act(&mut lab, deed);
-        }
-        let mut planner = Planner::new(&lab.state);
-        planner.plan(&lab.state, lab.now, Budget::UNLIMITED);
-        for id in lab.state.index.pending.clone() {
-            let job = lab.state.jobs[&id].clone();
-            let found = planner.explain(&lab.state, id, lab.now);
-            if found.reasons == [Reason::NotPlannedYet] {
-                continue;
+        proved(&mut lab, |lab| {
+            for deed in &story {
+                act(lab, deed);
             }
-            let of_job = job.spec.partitions.iter().filter_map(|p| lab.state.partitions.get(p));
-            let nodes: BTreeSet<_> =
-                of_job.flat_map(|p| lab.state.partition_nodes(p)).map(|node| node.id).collect();
-            let sum: u32 = found.tally.iter().map(|row| row.count).sum();
-            prop_assert_eq!(sum as usize, nodes.len(), "{:?}", found.tally);
-            for row in &found.tally {
-                prop_assert!(row.nodes.iter().all(|node| nodes.contains(node)));
-                prop_assert!(row.count as usize >= row.nodes.len());
+            let mut planner = Planner::new(&lab.state);
+            planner.plan(&lab.state, lab.now, Budget::UNLIMITED);
+            for id in lab.state.index.pending.clone() {
+                let job = lab.state.jobs[&id].clone();
+                let found = planner.explain(&lab.state, id, lab.now);
+                if found.reasons == [Reason::NotPlannedYet] {
+                    continue;
+                }
+                let of_job = job.spec.partitions.iter().filter_map(|p| lab.state.partitions.get(p));
+                let nodes: BTreeSet<_> =
+                    of_job.flat_map(|p| lab.state.partition_nodes(p)).map(|node| node.id).collect();
+                let sum: u32 = found.tally.iter().map(|row| row.count).sum();
+                prop_assert_eq!(sum as usize, nodes.len(), "{:?}", found.tally);
+                for row in &found.tally {
+                    prop_assert!(row.nodes.iter().all(|node| nodes.contains(node)));
+                    prop_assert!(row.count as usize >= row.nodes.len());
+                }
+                let waits = matches!(found.reasons[..], [Reason::Resources { .. }]);
+                let free = found.tally.iter().any(|row| row.cause == NodeCause::Free);
+                let one = job.het.is_none() && lab.state.reservations.is_empty()
+                    && (job.spec.request.nodes.as_ref().is_some_and(|n| n.most() == 1));
+                prop_assert!(!(waits && one && free), "{} {:?}\n{:?}", id, found, job.spec.request);
             }
-            let waits = matches!(found.reasons[..], [Reason::Resources { .. }]);
-            let free = found.tally.iter().any(|row| row.cause == NodeCause::Free);
-            let one = job.het.is_none() && lab.state.reservations.is_empty()
-                && (job.spec.request.nodes.as_ref().is_some_and(|n| n.most() == 1));
-            prop_assert!(!(waits && one && free), "{} {:?}\n{:?}", id, found, job.spec.request);
-        }
+            Ok(())
+        })?;
     }
 }

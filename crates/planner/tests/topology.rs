@@ -1,46 +1,16 @@
 //! The cases of `cases/topology.md` across nodes, by their numbers, and the optimum for small gangs.
 
-use muster_model::{Decision, JobId, NodeId, Placement, Plan};
-use muster_planner::{Budget, Planner};
-use muster_test_kit::Lab;
-use muster_test_kit::text::node_names;
+use muster_model::{JobId, NodeId};
+use muster_test_kit::{Lab, placement, proved};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-
-fn plan(lab: &Lab) -> Plan {
-    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
-    let found = muster_plan_check::check_full(&lab.state, &plan);
-    assert!(found.is_empty(), "{found:#?}");
-    plan
-}
 
 /// Submits jobs that take the nodes named, and starts them.
 fn occupy(lab: &mut Lab, nodes: &[&str]) {
     for node in nodes {
         lab.submit(&format!("busy nodelist={node} exclusive time=600"));
     }
-    let plan = plan(lab);
-    lab.carry_out(&plan);
-}
-
-/// Where a job starts now, in rank order; empty where it waits. It is cancelled again.
-fn placed(lab: &mut Lab, job: &str) -> String {
-    let id = lab.submit(&format!("{job} time=60"));
-    let plan = plan(lab);
-    let found = placement(&plan, id)
-        .map(|p| node_names(&lab.state, p.nodes.iter().map(|n| n.node)))
-        .unwrap_or_default();
-    lab.cancel(id);
-    found
-}
-
-fn placement(plan: &Plan, job: JobId) -> Option<&Placement> {
-    plan.decisions.iter().find_map(|d| match d {
-        Decision::Start(starts) => {
-            starts.iter().find(|s| s.job == job).map(|s| s.placement.as_ref())
-        }
-        _ => None,
-    })
+    lab.round();
 }
 
 const LEAVES: &str = "
@@ -58,9 +28,9 @@ const LEAVES: &str = "
 #[test]
 fn t40_the_tightest_leaf_and_else_the_fewest() {
     let mut lab = Lab::new(LEAVES);
-    assert_eq!(placed(&mut lab, "four nodes=4"), "c[1-4]");
-    assert_eq!(placed(&mut lab, "six nodes=6"), "a1,b[1-5]");
-    assert_eq!(placed(&mut lab, "three nodes=3"), "a[1-3]");
+    assert_eq!(lab.placed("four nodes=4"), "c[1-4]");
+    assert_eq!(lab.placed("six nodes=6"), "a1,b[1-5]");
+    assert_eq!(lab.placed("three nodes=3"), "a[1-3]");
 }
 
 /// The case's leaves, with eight nodes under the second, three of which are free at minute 8.
@@ -74,21 +44,18 @@ fn t41() -> Lab {
     for node in ["b6", "b7", "b8"] {
         lab.submit(&format!("busy nodelist={node} time=8"));
     }
-    let plan = plan(&lab);
-    lab.carry_out(&plan);
+    lab.round();
     lab
 }
 
 /// The minute at which the job starts, and where.
-fn start_of(lab: &mut Lab, job: &str) -> (i64, String) {
+fn start_of(lab: &mut Lab, job: &str) -> (u64, String) {
     let id = lab.submit(job);
     for minute in 0..30 {
         lab.at_minute(minute);
-        lab.enforce_limits();
-        let plan = plan(lab);
-        lab.carry_out(&plan);
+        let plan = lab.round();
         if let Some(p) = placement(&plan, id) {
-            return (minute, node_names(&lab.state, p.nodes.iter().map(|n| n.node)));
+            return (minute, lab.nodes_of(p));
         }
     }
     panic!("{job} did not start");
@@ -112,13 +79,12 @@ fn t42_a_wish_ends_and_a_requirement_does_not() {
     let mut lab = Lab::new(LEAVES);
     lab.submit("must nodes=9 topology=required:leaf time=60");
     lab.at_minute(60);
-    assert!(plan(&lab).decisions.is_empty());
-    let reasons = Planner::new(&lab.state).reasons(&lab.state, lab.now);
+    assert!(lab.plan().decisions.is_empty());
     assert_eq!(
-        reasons[&JobId(1)].to_string(),
+        lab.reasons()[&JobId(1)].to_string(),
         "can never run in partition main: needs 9 nodes in one leaf; at most 5 are so"
     );
-    assert_eq!(placed(&mut lab, "fits nodes=5 topology=required:leaf"), "b[1-5]");
+    assert_eq!(lab.placed("fits nodes=5 topology=required:leaf"), "b[1-5]");
 }
 
 const BLOCKS_AND_RACKS: &str = "
@@ -141,9 +107,9 @@ const BLOCKS_AND_RACKS: &str = "
 fn t43_required_and_preferred_together() {
     let mut lab = Lab::new(BLOCKS_AND_RACKS);
     let both = "a nodes=4 topology=required:block,preferred:rack";
-    assert_eq!(placed(&mut lab, both), "b[1-4]");
-    assert_eq!(placed(&mut lab, "b nodes=4 topology=required:rack"), "");
-    assert_eq!(placed(&mut lab, "c nodes=4 topology=preferred:rack"), "b[1-4]");
+    assert_eq!(lab.placed(both), "b[1-4]");
+    assert_eq!(lab.placed("b nodes=4 topology=required:rack"), "");
+    assert_eq!(lab.placed("c nodes=4 topology=preferred:rack"), "b[1-4]");
 }
 
 #[test]
@@ -156,7 +122,7 @@ fn t45_ranks_follow_the_topology() {
         domain b2 level=block nodes=node[2,4,6,8]
         ",
     );
-    assert_eq!(placed(&mut lab, "all nodes=8 tasks=8"), "node[1,3,5,7,2,4,6,8]");
+    assert_eq!(lab.placed("all nodes=8 tasks=8"), "node[1,3,5,7,2,4,6,8]");
 }
 
 const TWO_BLOCKS: &str = "
@@ -174,15 +140,14 @@ fn t47_a_job_waits_beside_free_nodes_for_its_block() {
     let mut lab = Lab::new(TWO_BLOCKS);
     occupy(&mut lab, &["n1", "n2", "n5", "n6", "n7"]);
     let id = lab.submit("three nodes=3 time=60");
-    assert!(plan(&lab).decisions.is_empty());
-    let reasons = Planner::new(&lab.state).reasons(&lab.state, lab.now);
+    assert!(lab.plan().decisions.is_empty());
     assert_eq!(
-        reasons[&id].to_string(),
+        lab.reasons()[&id].to_string(),
         "needs 3 nodes in one block; at most 2 are free so (b1), 3 in all"
     );
     let mut lab = Lab::new(TWO_BLOCKS);
     occupy(&mut lab, &["n1", "n2", "n3"]);
-    assert_eq!(placed(&mut lab, "five nodes=5"), "n[4-8]");
+    assert_eq!(lab.placed("five nodes=5"), "n[4-8]");
 }
 
 const FOUR_BLOCKS: &str = "
@@ -203,8 +168,8 @@ fn t48_aggregated_blocks_are_fixed_pairs() {
     let mut lab = Lab::new(FOUR_BLOCKS);
     occupy(&mut lab, &["n1", "n2", "n3", "n5", "n9", "n10", "n13"]);
     // Free: 1, 3, 2, 3.
-    assert_eq!(placed(&mut lab, "five nodes=5"), "n[11-12,14-16]");
-    assert_eq!(placed(&mut lab, "six nodes=6"), "");
+    assert_eq!(lab.placed("five nodes=5"), "n[11-12,14-16]");
+    assert_eq!(lab.placed("six nodes=6"), "");
 }
 
 const RACKS_OF_17: &str = "
@@ -219,20 +184,20 @@ const RACKS_OF_17: &str = "
 #[test]
 fn t49_segments() {
     let mut lab = Lab::new(RACKS_OF_17);
-    let found = placed(&mut lab, "a nodes=36 segment=12");
+    let found = lab.placed("a nodes=36 segment=12");
     assert_eq!(found, "n[1-12,18-29,35-46]");
-    assert_eq!(placed(&mut lab, "b nodes=5 segment=2"), "");
-    assert_eq!(placed(&mut lab, "c nodes=4 segment=8"), "n[1-4]");
+    assert_eq!(lab.placed("b nodes=5 segment=2"), "");
+    assert_eq!(lab.placed("c nodes=4 segment=8"), "n[1-4]");
     let mut lab = Lab::new(TWO_BLOCKS);
-    assert_eq!(placed(&mut lab, "d nodes=6 segment=3 nodelist=n[1-6]"), "");
-    assert_eq!(placed(&mut lab, "e nodes=6 segment=3 nodelist=n[1-3,5-7]"), "n[1-3,5-7]");
+    assert_eq!(lab.placed("d nodes=6 segment=3 nodelist=n[1-6]"), "");
+    assert_eq!(lab.placed("e nodes=6 segment=3 nodelist=n[1-3,5-7]"), "n[1-3,5-7]");
     // An update of a node that changes nothing takes it out of no block.
     let mut lab = Lab::new(RACKS_OF_17);
     let nodes: Vec<_> = lab.state.nodes.values().cloned().collect();
     for node in nodes {
         lab.event(muster_model::EventKind::NodeSet { node: Box::new(node.as_ref().clone()) });
     }
-    assert_eq!(placed(&mut lab, "f nodes=36 segment=12"), "n[1-12,18-29,35-46]");
+    assert_eq!(lab.placed("f nodes=36 segment=12"), "n[1-12,18-29,35-46]");
 }
 
 #[test]
@@ -250,13 +215,13 @@ fn t50_spread_and_consolidate() {
         topology span=blocks
     ";
     let mut lab = Lab::new(blocks_of_8);
-    assert_eq!(placed(&mut lab, "a nodes=8 segment=4"), "n[1-8]");
-    assert_eq!(placed(&mut lab, "b nodes=8 segment=4 segments=spread"), "n[1-4,9-12]");
+    assert_eq!(lab.placed("a nodes=8 segment=4"), "n[1-8]");
+    assert_eq!(lab.placed("b nodes=8 segment=4 segments=spread"), "n[1-4,9-12]");
     let mut lab = Lab::new(FOUR_BLOCKS);
     // Free: 4, 0, 4, 2.
     occupy(&mut lab, &["n5", "n6", "n7", "n8", "n13", "n14"]);
-    assert_eq!(placed(&mut lab, "c nodes=8 segment=4 segments=consolidate"), "");
-    assert_eq!(placed(&mut lab, "d nodes=8 segment=4"), "n[1-4,9-12]");
+    assert_eq!(lab.placed("c nodes=8 segment=4 segments=consolidate"), "");
+    assert_eq!(lab.placed("d nodes=8 segment=4"), "n[1-4,9-12]");
 }
 
 /// Two racks of 18 trays with four GPUs each.
@@ -277,15 +242,15 @@ fn t51_racks_of_72_gpus() {
     let mut lab = nvl72();
     occupy(&mut lab, &["a18", "b18"]);
     let required = "topology=required:nvlink gpus-per-node=4";
-    assert_eq!(placed(&mut lab, &format!("a nodes=18 {required}")), "");
+    assert_eq!(lab.placed(&format!("a nodes=18 {required}")), "");
     let mut lab = nvl72();
     occupy(&mut lab, &["b1", "b2"]);
-    assert_eq!(placed(&mut lab, &format!("b nodes=16 {required}")), "b[3-18]");
-    assert_eq!(placed(&mut lab, &format!("c nodes=20 {required}")), "");
+    assert_eq!(lab.placed(&format!("b nodes=16 {required}")), "b[3-18]");
+    assert_eq!(lab.placed(&format!("c nodes=20 {required}")), "");
     let preferred = "topology=preferred:nvlink gpus-per-node=4";
-    assert_eq!(placed(&mut lab, &format!("c nodes=20 {preferred}")), "a[1-18],b[3-4]");
-    assert_eq!(placed(&mut lab, "d nodes=20 segment=10 gpus-per-node=4"), "a[1-10],b[3-12]");
-    assert_eq!(placed(&mut lab, "e gpus=4"), "b3");
+    assert_eq!(lab.placed(&format!("c nodes=20 {preferred}")), "a[1-18],b[3-4]");
+    assert_eq!(lab.placed("d nodes=20 segment=10 gpus-per-node=4"), "a[1-10],b[3-12]");
+    assert_eq!(lab.placed("e gpus=4"), "b3");
 }
 
 #[test]
@@ -298,10 +263,10 @@ fn t52_the_domain_is_what_the_fabric_says() {
         level nvlink label=clique
         ",
     );
-    assert_eq!(placed(&mut lab, "a nodes=17 topology=required:nvlink"), "");
-    assert_eq!(placed(&mut lab, "b nodes=2 topology=required:nvlink"), "t[17-18]");
-    assert_eq!(placed(&mut lab, "c nodes=1 topology=required:nvlink nodelist=t19"), "");
-    assert_eq!(placed(&mut lab, "d nodes=1 nodelist=t19"), "t19");
+    assert_eq!(lab.placed("a nodes=17 topology=required:nvlink"), "");
+    assert_eq!(lab.placed("b nodes=2 topology=required:nvlink"), "t[17-18]");
+    assert_eq!(lab.placed("c nodes=1 topology=required:nvlink nodelist=t19"), "");
+    assert_eq!(lab.placed("d nodes=1 nodelist=t19"), "t19");
 }
 
 #[test]
@@ -319,8 +284,8 @@ fn t53_light_nodes_come_first_where_no_level_is_asked() {
         domain S level=spine
         ",
     );
-    assert_eq!(placed(&mut lab, "plain nodes=4"), "b[1-3],c1");
-    assert_eq!(placed(&mut lab, "asked nodes=4 topology=preferred:leaf"), "a[1-4]");
+    assert_eq!(lab.placed("plain nodes=4"), "b[1-3],c1");
+    assert_eq!(lab.placed("asked nodes=4 topology=preferred:leaf"), "a[1-4]");
 }
 
 #[test]
@@ -334,9 +299,9 @@ fn t54_no_path_no_job() {
         topology span=connected
     ";
     let mut lab = Lab::new(leaves);
-    assert_eq!(placed(&mut lab, "six nodes=6"), "");
+    assert_eq!(lab.placed("six nodes=6"), "");
     lab.set_up("topology span=anywhere");
-    assert_eq!(placed(&mut lab, "six nodes=6"), "a[1-4],b[1-2]");
+    assert_eq!(lab.placed("six nodes=6"), "a[1-4],b[1-2]");
 }
 
 /// How good a set of nodes is, said anew: by hand, from the words of the docs.
@@ -403,33 +368,36 @@ proptest! {
         }
         fixture.push_str("domain s0 level=spine\ndomain s1 level=spine\n");
         let mut lab = Lab::new(&fixture);
-        let names: Vec<String> =
-            busy.iter().filter(|n| **n < next - 1).map(|n| format!("n{}", n + 1)).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        occupy(&mut lab, &names);
-        let taken: Vec<NodeId> = lab.state.index.on_node.keys().copied().collect();
-        let free: Vec<NodeId> =
-            lab.state.nodes.keys().copied().filter(|id| !taken.contains(id)).collect();
-        let (word, preferred) = [
-            ("", None),
-            (" topology=preferred:leaf", Some(0)),
-            (" topology=preferred:spine", Some(1)),
-        ][wish];
-        let id = lab.submit(&format!("gang nodes={count}{word} time=60"));
-        let plan = plan(&lab);
-        let got = placement(&plan, id);
-        prop_assert_eq!(got.is_some(), free.len() >= count as usize);
-        let Some(got) = got else { return Ok(()) };
-        let set: Vec<NodeId> = got.nodes.iter().map(|n| n.node).collect();
-        let own = worth(&lab, &free, &set, preferred);
-        let best = (0u32..1 << free.len())
-            .filter(|mask| mask.count_ones() == count)
-            .map(|mask| {
-                let set: Vec<NodeId> =
-                    (0..free.len()).filter(|i| mask & (1 << i) != 0).map(|i| free[i]).collect();
-                worth(&lab, &free, &set, preferred)
-            })
-            .min();
-        prop_assert_eq!(Some(own), best);
+        proved(&mut lab, |lab| {
+            let names: Vec<String> =
+                busy.iter().filter(|n| **n < next - 1).map(|n| format!("n{}", n + 1)).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            occupy(lab, &names);
+            let taken: Vec<NodeId> = lab.state.index.on_node.keys().copied().collect();
+            let free: Vec<NodeId> =
+                lab.state.nodes.keys().copied().filter(|id| !taken.contains(id)).collect();
+            let (word, preferred) = [
+                ("", None),
+                (" topology=preferred:leaf", Some(0)),
+                (" topology=preferred:spine", Some(1)),
+            ][wish];
+            let id = lab.submit(&format!("gang nodes={count}{word} time=60"));
+            let plan = lab.plan();
+            let got = placement(&plan, id);
+            prop_assert_eq!(got.is_some(), free.len() >= count as usize);
+            let Some(got) = got else { return Ok(()) };
+            let set: Vec<NodeId> = got.nodes.iter().map(|n| n.node).collect();
+            let own = worth(lab, &free, &set, preferred);
+            let best = (0u32..1 << free.len())
+                .filter(|mask| mask.count_ones() == count)
+                .map(|mask| {
+                    let set: Vec<NodeId> =
+                        (0..free.len()).filter(|i| mask & (1 << i) != 0).map(|i| free[i]).collect();
+                    worth(lab, &free, &set, preferred)
+                })
+                .min();
+            prop_assert_eq!(Some(own), best);
+            Ok(())
+        })?;
     }
 }

@@ -3,11 +3,15 @@
 //! A [`Cycle`] is the exact input of one planning round with the plan that came out of it, as a
 //! file. Planning is a pure function of that input, so [`Cycle::replay`] must give the same plan
 //! byte for byte on any machine; where it does not, the file is the report. [`whatif`] tries changes on
-//! a copy of the state and says whose start they move.
+//! a copy of the state and says whose start they move. [`run_scenario`] runs a story in text against
+//! the planner and compares it with its transcript.
 
 mod cycle;
 mod rename;
+mod scenario;
 mod whatif;
 
 pub use cycle::{Cycle, CycleError, FORMAT, Replayed};
+pub use muster_scenario::{Difference, Ran, ScenarioError};
+pub use scenario::run_scenario;
 pub use whatif::{Moved, Outlook, WhatIf, outlook, whatif};

@@ -4,8 +4,8 @@
 
 use crate::lab::Lab;
 use muster_model::{
-    Availability, Drain, EndCause, EventKind, ExitStatus, ForeignUse, Hold, JobId, JobUpdate, Mib,
-    NodeId,
+    Availability, Drain, EventKind, ForeignUse, Hold, JobId, JobUpdate, Mib, NodeId, Seconds,
+    TimeLimit,
 };
 use proptest::prelude::*;
 
@@ -400,10 +400,8 @@ pub fn act(lab: &mut Lab, deed: &Deed) {
             lab.submit_het(&format!("{a} : {b}"));
         }
         Deed::Pass(minutes) => {
-            let minute = lab.now.secs() / 60 + i64::from(*minutes);
+            let minute = lab.now.secs() as u64 / 60 + u64::from(*minutes);
             lab.at_minute(minute);
-            lab.enforce_limits();
-            lab.pass_reservations();
         }
         Deed::Reserve(line) => lab.set_up(&format!("reservation {line}")),
         Deed::Unreserve(n) => {
@@ -419,7 +417,7 @@ pub fn act(lab: &mut Lab, deed: &Deed) {
         }
         Deed::Lose(n) => {
             if let Some(job) = nth(&lab.state.index.active, *n) {
-                lab.end(job, ExitStatus::default(), EndCause::NodeLost);
+                lab.lose(job);
             }
         }
         Deed::Cancel(n) => {
@@ -438,7 +436,7 @@ pub fn act(lab: &mut Lab, deed: &Deed) {
         }
         Deed::Shorten(n, minutes) => {
             if let Some(job) = nth(&lab.state.index.pending, *n) {
-                let time_limit = Some(crate::fixture::minutes(&minutes.to_string()));
+                let time_limit = Some(TimeLimit::Of(Seconds::minutes(u64::from(*minutes))));
                 let update = JobUpdate { time_limit, ..JobUpdate::default() };
                 lab.event(EventKind::JobUpdated { job, update: Box::new(update) });
             }

@@ -1,183 +1,98 @@
-//! A state with a clock: submit, carry plans out, let jobs end.
+//! A laboratory for tests: the one of the scenarios, which panics where a text is wrong, with a
+//! planner whose every plan is checked.
 
-use crate::{fixture, job_text};
-use muster_model::{
-    Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, JobId, JobSpec, JobState, Plan,
-    PreemptMode, ReservationFlag, State, StopCause, Timestamp, Usage,
-};
-use std::sync::Arc;
+use muster_model::{Decision, EventKind, JobId, JobSpec, JobState, Placement, Plan, Reason};
+use muster_planner::{Budget, Explanation, Planner};
+use muster_scenario::text::node_names;
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 /// A state that a test drives by events, from t=0.
 #[derive(Clone, Debug, Default)]
-pub struct Lab {
-    /// The state so far.
-    pub state: State,
-    /// The clock.
-    pub now: Timestamp,
-    /// Every event applied, in order.
-    pub log: Vec<Event>,
+pub struct Lab(muster_scenario::Lab);
+
+impl Deref for Lab {
+    type Target = muster_scenario::Lab;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Lab {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+/// What a line stands for; a sentence about it where it is wrong.
+fn right<T>(read: muster_scenario::Read<T>, text: &dyn std::fmt::Debug) -> T {
+    read.unwrap_or_else(|error| panic!("{error}: {text:?}"))
 }
 
 impl Lab {
     /// A laboratory with the fixture's nodes and rules, one per line.
     pub fn new(fixture: &str) -> Self {
-        let mut lab = Self { now: Timestamp::from_secs(0), ..Self::default() };
-        for line in fixture.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
-        {
-            lab.set_up(line);
-        }
+        let mut lab = Self::default();
+        let lines = fixture.lines().map(str::trim);
+        lines.filter(|l| !l.is_empty() && !l.starts_with('#')).for_each(|line| lab.set_up(line));
         lab
     }
 
     /// Applies one line of a fixture.
     pub fn set_up(&mut self, line: &str) {
-        let events = fixture::line_events(&self.state, line)
-            .unwrap_or_else(|| panic!("not a line of a fixture: {line:?}"));
-        for kind in events {
-            self.event(kind);
-        }
+        right(self.0.set_up(line), &line);
     }
 
     /// Applies an event at the present instant.
     pub fn event(&mut self, kind: EventKind) {
-        let event = Event { at: self.now, kind };
-        if let Err(error) = self.state.apply(&event) {
-            panic!("{error}: {event:?}");
-        }
-        self.log.push(event);
+        let told = format!("{kind:?}");
+        right(self.0.event(kind), &told);
     }
 
-    /// Sets the clock to so many minutes after t=0.
-    pub fn at_minute(&mut self, minute: i64) {
-        self.now = Timestamp::from_secs(minute * 60);
-        self.event(EventKind::Round);
+    /// Sets the clock to so many minutes after t=0; what is over by then ends.
+    pub fn at_minute(&mut self, minute: u64) {
+        right(self.0.at_minute(minute), &minute);
     }
 
     /// Submits a job or array; gives its (first) number.
     pub fn submit(&mut self, line: &str) -> JobId {
-        let spec = self.spec(line);
-        self.submit_specs(vec![spec])
+        right(self.0.submit(line), &line)
     }
 
     /// Submits a heterogeneous job: one line a component, parted by ` : `.
     pub fn submit_het(&mut self, lines: &str) -> JobId {
-        let specs = lines.split(" : ").map(|line| self.spec(line)).collect();
-        self.submit_specs(specs)
+        right(self.0.submit_het(lines), &lines)
     }
 
     /// The spec that a line stands for.
     pub fn spec(&self, line: &str) -> JobSpec {
-        job_text::spec(line, &|name| self.find(name))
+        right(self.0.spec(line), &line)
     }
 
-    /// Submits specs as they are.
-    pub fn submit_specs(&mut self, specs: Vec<JobSpec>) -> JobId {
-        let first = JobId(self.state.last_job.0 + 1);
-        let specs = specs.into_iter().map(Arc::new).collect();
-        self.event(EventKind::JobSubmitted { first, specs });
-        first
-    }
-
-    /// The job with this number or name (the latest of that name that is not over, else the
-    /// latest), or an array's task as `name_3`.
+    /// The job of this name; see [`muster_scenario::Lab::find`].
     pub fn find(&self, name: &str) -> JobId {
-        if let Ok(id) = name.parse() {
-            return JobId(id);
-        }
-        if let Some((array, index)) = name.rsplit_once('_')
-            && let Ok(index) = index.parse()
-        {
-            let first = self.find(array);
-            return self
-                .state
-                .array_task(first, index)
-                .unwrap_or_else(|| panic!("no task {index} of {array}"));
-        }
-        let of_name = || {
-            self.state
-                .jobs
-                .values()
-                .filter(|j| j.spec.name == name && j.array.is_none_or(|t| t.array == j.id))
-        };
-        of_name()
-            .filter(|j| !j.state.is_over())
-            .map(|j| j.id)
-            .next()
-            .or_else(|| of_name().map(|j| j.id).next_back())
-            .unwrap_or_else(|| panic!("no job {name:?}"))
+        right(self.0.find(name), &name)
     }
 
-    /// Carries a plan out: every start becomes a running job, every rejection an end.
+    /// Carries a plan out.
     pub fn carry_out(&mut self, plan: &Plan) {
-        for decision in &plan.decisions {
-            match decision {
-                Decision::Start(starts) => {
-                    for start in starts {
-                        self.event(EventKind::JobPlaced {
-                            job: start.job,
-                            attempt: start.attempt,
-                            placement: Arc::clone(&start.placement),
-                            time_limit: start.time_limit,
-                        });
-                    }
-                    for start in starts {
-                        let (job, attempt) = (start.job, start.attempt);
-                        self.event(EventKind::JobStarted { job, attempt });
-                    }
-                }
-                Decision::Reject { job, reason } => {
-                    self.event(EventKind::JobRejected { job: *job, reason: reason.clone() });
-                }
-                Decision::Preempt(preempt) => {
-                    for event in preempt.events(self.now) {
-                        self.event(event);
-                    }
-                    for victim in &preempt.victims {
-                        if victim.mode == PreemptMode::Suspend {
-                            self.suspended(victim.job, true);
-                        }
-                    }
-                }
-                Decision::Resume { job } => {
-                    self.event(EventKind::JobSuspend { job: *job, suspend: false });
-                    self.suspended(*job, false);
-                }
-            }
-        }
-    }
-
-    fn suspended(&mut self, job: JobId, suspended: bool) {
-        let attempt = self.state.jobs[&job].attempt;
-        self.event(EventKind::JobSuspended { job, attempt, suspended });
+        right(self.0.carry_out(plan), &plan);
     }
 
     /// Lets a job's attempt end by itself with this code.
     pub fn exit(&mut self, job: JobId, code: u8) {
-        self.end(job, ExitStatus { code, signal: 0 }, EndCause::Exited);
+        right(self.0.exit(job, code), &job);
     }
 
-    /// Lets a job's attempt end for a cause.
-    pub fn end(&mut self, job: JobId, status: ExitStatus, cause: EndCause) {
-        let record = &self.state.jobs[&job];
-        let (attempt, started) = (record.attempt, record.started);
-        let report = ExitReport {
-            status,
-            cause,
-            started,
-            ended: self.now,
-            usage: Usage::default(),
-            message: String::new(),
-            steps: Vec::new(),
-        };
-        self.event(EventKind::JobExited { job, attempt, report });
+    /// Lets a job be lost with its node.
+    pub fn lose(&mut self, job: JobId) {
+        right(self.0.lose(job), &job);
     }
 
     /// Cancels a job; a running one is gone at once.
     pub fn cancel(&mut self, job: JobId) {
-        self.event(EventKind::JobStop { job, cause: StopCause::Cancelled(1000), hurry: false });
-        if self.state.jobs[&job].state.holds_resources() {
-            self.end(job, ExitStatus { code: 0, signal: 15 }, EndCause::Stopped);
-        }
+        right(self.0.cancel(job), &job);
     }
 
     /// Where a job stands.
@@ -185,71 +100,71 @@ impl Lab {
         self.state.jobs[&job].state
     }
 
-    /// Reservations whose time is over go on to their next occurrence or away; jobs that still run
-    /// in them end.
-    pub fn pass_reservations(&mut self) {
-        let over: Vec<_> = self
-            .state
-            .reservations
-            .values()
-            .filter(|r| r.float.is_none() && r.window.end <= self.now)
-            .cloned()
-            .collect();
-        for reservation in over {
-            let name = reservation.name.clone();
-            let inside = |id: &&JobId| {
-                let placement = self.state.jobs[*id].placement.as_ref();
-                placement.is_some_and(|p| p.reservation.as_ref() == Some(&name))
-            };
-            let inside: Vec<JobId> =
-                self.state.index.active.iter().filter(inside).copied().collect();
-            if !reservation.has(ReservationFlag::Flex) {
-                for job in inside {
-                    let cause = StopCause::ReservationOver;
-                    self.event(EventKind::JobStop { job, cause, hurry: false });
-                    self.end(job, ExitStatus { code: 0, signal: 15 }, EndCause::Stopped);
-                }
-            }
-            let mut later = reservation.later.iter().filter(|w| w.end > self.now).copied();
-            self.event(match later.next() {
-                Some(window) => {
-                    EventKind::ReservationAdvanced { name, window, later: later.collect() }
-                }
-                None => EventKind::ReservationRemoved { name },
-            });
-        }
+    /// A plan of a planner of its own, unchecked.
+    pub fn unchecked_plan(&self) -> Plan {
+        Planner::new(&self.state).plan(&self.state, self.now, Budget::UNLIMITED)
     }
 
-    /// Ends every job whose time limit or grace has come, in order of number; before that, those
-    /// that had their time for a checkpoint are told to end.
-    pub fn enforce_limits(&mut self) {
-        for id in self.state.index.evicted.clone() {
-            let job = &self.state.jobs[&id];
-            let due = job.eviction.as_ref().filter(|e| {
-                e.mode == PreemptMode::Checkpoint && e.stop_at <= self.now && job.stop.is_none()
-            });
-            if let Some(by) = due.map(|e| e.by) {
-                self.event(EventKind::JobStop {
-                    job: id,
-                    cause: StopCause::Preempted(by),
-                    hurry: false,
-                });
-            }
-        }
-        let over: Vec<JobId> = self
-            .state
-            .index
-            .active
-            .iter()
-            .filter(|id| self.state.jobs[*id].ends_at_latest().is_some_and(|end| end <= self.now))
-            .copied()
-            .collect();
-        for job in over {
-            let cause = match self.state.jobs[&job].stop {
-                Some(_) => EndCause::Stopped,
-                None => EndCause::TimeLimit,
-            };
-            self.end(job, ExitStatus { code: 0, signal: 15 }, cause);
-        }
+    /// A plan that breaks no rule.
+    pub fn plan(&self) -> Plan {
+        let plan = self.unchecked_plan();
+        let found = muster_plan_check::check_full(&self.state, &plan);
+        assert!(found.is_empty(), "{found:#?}\n{plan:#?}");
+        plan
     }
+
+    /// Plans and carries out.
+    pub fn round(&mut self) -> Plan {
+        let plan = self.plan();
+        self.carry_out(&plan);
+        plan
+    }
+
+    /// Everything about why a job waits.
+    pub fn explain(&self, job: JobId) -> Explanation {
+        Planner::new(&self.state).explain(&self.state, job, self.now)
+    }
+
+    /// Why each waiting job waits.
+    pub fn reasons(&self) -> BTreeMap<JobId, Reason> {
+        Planner::new(&self.state).reasons(&self.state, self.now)
+    }
+
+    /// Why a job waits, as the list of all says: code and sentence.
+    pub fn why(&self, job: JobId) -> String {
+        let reason = &self.reasons()[&job];
+        format!("{} {reason}", reason.code())
+    }
+
+    /// Where a job that takes an hour would start now, in rank order; empty where it would wait. It
+    /// is taken back again.
+    pub fn placed(&mut self, job: &str) -> String {
+        let id = self.submit(&format!("{job} time=60"));
+        let plan = self.plan();
+        let found = placement(&plan, id).map(|placement| self.nodes_of(placement));
+        self.cancel(id);
+        found.unwrap_or_default()
+    }
+
+    /// The nodes of the list on which such a job would start now, each tried alone.
+    pub fn places(&mut self, nodes: &[&str], job: &str) -> Vec<String> {
+        let tried = nodes.iter().map(|node| self.placed(&format!("{job} nodelist={node}")));
+        tried.filter(|found| !found.is_empty()).collect()
+    }
+
+    /// The names of a placement's nodes, in rank order, folded.
+    pub fn nodes_of(&self, placement: &Placement) -> String {
+        node_names(&self.state, placement.nodes.iter().map(|n| n.node))
+    }
+}
+
+/// The placement that a plan starts a job with.
+pub fn placement(plan: &Plan, job: JobId) -> Option<&Placement> {
+    let starts = plan.decisions.iter().flat_map(Decision::starts);
+    starts.into_iter().find(|s| s.job == job).map(|s| s.placement.as_ref())
+}
+
+/// The jobs that a plan starts, in the order of its decisions.
+pub fn started(plan: &Plan) -> Vec<JobId> {
+    plan.decisions.iter().flat_map(Decision::starts).map(|start| start.job).collect()
 }

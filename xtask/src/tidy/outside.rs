@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::metadata::{Kind, Member, linked, members};
 
 /// Crates that decide: same input, same bytes, no way to the outside world.
-pub(super) const PURE: &[&str] = &["model", "planner", "plan-check", "slurm-syntax"];
+pub(super) const PURE: &[&str] = &["model", "planner", "plan-check", "scenario", "slurm-syntax"];
 
 /// Everything that a pure crate may name outside its tests. A new one is a decision: it must
 /// read no clock, no file and no network, and iterate nothing in hash order.
@@ -14,6 +14,7 @@ const PURE_MAY_NAME: &[(&str, &[&str])] = &[
     // imbl: persistent maps whose order is that of their keys (OrdMap only).
     ("planner", &["imbl"]),
     ("plan-check", &[]),
+    ("scenario", &["thiserror"]),
     // jiff for calendar arithmetic only; its clock is barred by the crate's clippy.toml.
     ("slurm-syntax", &["jiff", "shell-words", "thiserror", "serde"]),
 ];

@@ -195,7 +195,7 @@ mod tests {
     use muster_model::{Availability, Event, NodeCount, Repeat, Window};
 
     fn state(lines: &str) -> State {
-        muster_test_kit::Lab::new(lines).state
+        muster_test_kit::Lab::new(lines).state.clone()
     }
 
     /// Lets the tender look at these minutes, one after the other.
