@@ -97,6 +97,9 @@ pub(crate) enum Command {
     },
     /// Save the newest planning round to a file, or plan a saved one again
     Replay(ReplayArgs),
+    /// The core without a daemon: scenarios
+    #[command(subcommand)]
+    Sim(crate::sim::Sim),
     /// The version of this program and of the daemon
     Version(Json),
 }

@@ -21,6 +21,7 @@ mod reservation;
 mod run;
 mod say;
 mod share;
+mod sim;
 mod submit;
 mod table;
 mod whatif;
@@ -117,6 +118,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Man { dir } => generate::man(dir, others),
         Command::ExplainCode { code } => explain::run(&code),
         Command::Replay(args) => replay::run(&args),
+        Command::Sim(sim) => sim::run(&sim),
         Command::Version(json) => inspect::version(&json),
     }
 }
