@@ -19,12 +19,14 @@
 //! ```
 
 mod clock;
+mod rule;
 
 pub use clock::{Zone, local, local_text, zone};
 
 use jiff::civil;
 use muster_model::{Repeat, Seconds, Timestamp, Window};
 use rrule::{Frequency, RRuleSet};
+use rule::{Part, bad, parts};
 use std::str::FromStr;
 
 /// A rule is at most so many bytes.
@@ -50,10 +52,12 @@ pub enum RecurrenceError {
         text: String,
     },
     /// The text is not a rule.
-    #[error("{rule} is not a recurrence rule: {why}")]
+    #[error("{rule:?} is no recurrence rule: column {column}: {why}")]
     RuleBad {
         /// As given.
         rule: String,
+        /// Where it is wrong, in characters from 1.
+        column: usize,
         /// What is wrong.
         why: String,
     },
@@ -71,11 +75,6 @@ pub enum RecurrenceError {
         /// As given.
         rule: String,
     },
-}
-
-fn bad(rule: &str, why: impl Into<String>) -> RecurrenceError {
-    let rule: String = rule.chars().take(80).collect();
-    RecurrenceError::RuleBad { rule, why: why.into() }
 }
 
 /// Looks whether a rule may be used for something so long: it can be read, comes at all, and is over
@@ -132,20 +131,23 @@ fn starts<'a>(
 ) -> Result<Box<dyn Iterator<Item = Timestamp> + 'a>, RecurrenceError> {
     let rule = parts(&repeat.rule)?;
     let first = zone.civil(repeat.first);
-    let text =
-        format!("DTSTART:{}Z\nRRULE:{}", first.strftime("%Y%m%dT%H%M%S"), spelled(&rule, zone)?);
-    let set = RRuleSet::from_str(&text).map_err(|error| bad(&repeat.rule, error.to_string()))?;
-    let Some(parsed) = set.get_rrule().first() else {
-        return Err(bad(&repeat.rule, "it is empty"));
+    let spelled = spelled(&repeat.rule, &rule, zone)?;
+    let text = format!("DTSTART:{}Z\nRRULE:{spelled}", first.strftime("%Y%m%dT%H%M%S"));
+    let set = RRuleSet::from_str(&text).ok();
+    let parsed = set.as_ref().and_then(|set| set.get_rrule().first()).cloned();
+    let (Some(set), Some(parsed)) = (set, parsed) else {
+        // Each part was looked at by itself: what is left is the end, and how they go together.
+        let until = rule.iter().find(|part| part.key == "UNTIL");
+        return Err(match until {
+            Some(part) => {
+                let why = format!("UNTIL is before it first comes, {}", first.strftime("%F %H:%M"));
+                bad(&repeat.rule, part.at, why)
+            }
+            None => bad(&repeat.rule, 1, "its parts do not go together"),
+        });
     };
-    if matches!(parsed.get_freq(), Frequency::Minutely | Frequency::Secondly) {
-        return Err(bad(&repeat.rule, "the shortest frequency is HOURLY"));
-    }
-    if parsed.get_interval() == 0 {
-        return Err(bad(&repeat.rule, "the interval is zero"));
-    }
     let counted = parsed.get_freq() == Frequency::Hourly
-        && !rule.iter().any(|(key, _)| key.starts_with("BY"));
+        && !rule.iter().any(|part| part.key.starts_with("BY"));
     if counted {
         let step = Seconds(3600 * u64::from(parsed.get_interval()));
         let until = parsed.get_until().map(|at| zone.instant(civil_of(at.timestamp())));
@@ -168,30 +170,15 @@ fn civil_of(second: i64) -> civil::DateTime {
     jiff::tz::TimeZone::UTC.to_datetime(at)
 }
 
-/// The rule's parts in upper case; `RRULE:` before them is allowed.
-fn parts(rule: &str) -> Result<Vec<(String, String)>, RecurrenceError> {
-    if rule.len() > RULE_MAX {
-        return Err(bad(rule, format!("it is longer than {RULE_MAX} bytes")));
-    }
-    if rule.chars().any(char::is_control) {
-        return Err(bad(rule, "it is more than one line"));
-    }
-    let upper = rule.trim().to_ascii_uppercase();
-    let upper = upper.strip_prefix("RRULE:").unwrap_or(&upper);
-    let part = |text: &str| match text.split_once('=') {
-        Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
-        None => Err(bad(rule, format!("expected KEY=VALUE, found {text:?}"))),
-    };
-    upper.split(';').filter(|text| !text.is_empty()).map(part).collect()
-}
-
 /// The rule for a calendar without zones: an end in UTC becomes the zone's local time.
-fn spelled(rule: &[(String, String)], zone: &Zone) -> Result<String, RecurrenceError> {
-    let part = |(key, value): &(String, String)| -> Result<String, RecurrenceError> {
+fn spelled(rule: &str, parts: &[Part], zone: &Zone) -> Result<String, RecurrenceError> {
+    let part = |part: &Part| -> Result<String, RecurrenceError> {
+        let Part { key, value, .. } = part;
         if key != "UNTIL" {
             return Ok(format!("{key}={value}"));
         }
-        let wrong = || bad(value, "UNTIL is a date or a time such as 20271231T235959Z");
+        let wrong =
+            || bad(rule, part.value_at, "UNTIL is a date or a time such as 20271231T235959Z");
         let digits = value.trim_end_matches('Z');
         let until = if digits.contains('T') {
             civil::DateTime::strptime("%Y%m%dT%H%M%S", digits).map_err(|_| wrong())?
@@ -207,7 +194,7 @@ fn spelled(rule: &[(String, String)], zone: &Zone) -> Result<String, RecurrenceE
         };
         Ok(format!("UNTIL={}Z", until.strftime("%Y%m%dT%H%M%S")))
     };
-    Ok(rule.iter().map(part).collect::<Result<Vec<_>, _>>()?.join(";"))
+    Ok(parts.iter().map(part).collect::<Result<Vec<_>, _>>()?.join(";"))
 }
 
 /// Occurrences ascend on the local calendar; over a change of the clocks two instants may be the

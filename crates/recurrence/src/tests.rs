@@ -105,6 +105,17 @@ fn rules_and_zones_that_are_none_are_refused() {
 }
 
 #[test]
+fn an_end_before_the_beginning_is_told_with_its_column() {
+    let over = repeat("UTC", "2026-12-01T09:00", "FREQ=DAILY;UNTIL=20261101");
+    let found = check(&over, Seconds(60)).expect_err("it never comes");
+    assert_eq!(
+        found.to_string(),
+        "\"FREQ=DAILY;UNTIL=20261101\" is no recurrence rule: column 12: UNTIL is before it first \
+         comes, 2026-12-01 09:00"
+    );
+}
+
+#[test]
 fn what_never_comes_or_runs_into_itself_is_refused() {
     let never = repeat("UTC", "2026-12-01T00:00", "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30");
     assert!(matches!(check(&never, Seconds(60)), Err(RecurrenceError::Never { .. })));
