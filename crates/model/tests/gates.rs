@@ -412,3 +412,15 @@ fn a_job_that_loses_its_node_too_often_is_held_for_somebody_to_look_at() {
     c.event(EventKind::JobReleased { job });
     assert!(c.is_free(job));
 }
+
+/// S-43: what is changed while it waits, other than when it may start, makes it no younger.
+#[test]
+fn a_change_of_a_waiting_job_keeps_its_age() {
+    let mut cluster = Cluster::new();
+    let job = cluster.plain();
+    cluster.minute = 40;
+    let spec = JobSpec { site_factor: 500, ..cluster.state.jobs[&job].spec.as_ref().clone() };
+    let update = JobUpdate { spec: Some(Arc::new(spec)), ..JobUpdate::default() };
+    cluster.event(EventKind::JobUpdated { job, update: Box::new(update) });
+    assert_eq!(cluster.state.jobs[&job].eligible, Some(at(0)));
+}

@@ -133,7 +133,7 @@ impl State {
             return None;
         }
         let gates = self.gates_open_at(job)?;
-        let begin = job.spec.begin.unwrap_or(at);
+        let begin = job.spec.begin.unwrap_or(Timestamp::from_millis(i64::MIN));
         // What was free before stays free since then: age does not start anew (S-43). An instant
         // still to come was a forecast, and is made again.
         let free_since = job.eligible.filter(|since| *since <= at).unwrap_or(at);
