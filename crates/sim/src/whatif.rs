@@ -32,7 +32,7 @@ pub struct WhatIf {
     /// Jobs that start at another time, those that lose most first, ties by number. Jobs that the
     /// change brings are not among them.
     pub moved: Vec<Moved>,
-    /// How many waiting jobs keep their start.
+    /// How many waiting jobs keep their start, to the second.
     pub unmoved: u32,
 }
 
@@ -70,7 +70,7 @@ fn compare(before: &State, old: &Outlook, changed: State, after: Outlook) -> Wha
         })
         .collect();
     let all = moved.len();
-    moved.retain(|moved| moved.before != moved.after);
+    moved.retain(Moved::shows);
     let unmoved = (all - moved.len()) as u32;
     moved.sort_by_key(|moved| (std::cmp::Reverse(moved.delay_ms()), moved.job));
     let submitted = waiting.difference(&known).copied().collect();
@@ -78,6 +78,11 @@ fn compare(before: &State, old: &Outlook, changed: State, after: Outlook) -> Wha
 }
 
 impl Moved {
+    /// A second or more: what is less would be told as no change at all.
+    fn shows(&self) -> bool {
+        self.delay_ms().unsigned_abs() >= 1000
+    }
+
     /// How much later it starts, milliseconds; negative is earlier. A start that cannot be foreseen
     /// is later than any other.
     pub fn delay_ms(&self) -> i64 {
