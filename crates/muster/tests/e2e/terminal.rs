@@ -46,6 +46,8 @@ fn srun_with_a_terminal_outside_a_job_is_a_job_at_this_terminal() {
     until_size(&mut screen, "44 111");
     screen.type_in(END);
     until_nothing_is_queued(&place);
+    // The terminal that takes lines again makes both of a line end.
+    screen.see("task 0: Exited with exit code 6\r\n");
     assert!(screen.takes_lines(), "the terminal is left as it was");
     assert_eq!(screen.code(), 6);
 }

@@ -88,6 +88,7 @@ impl Step<'_> {
         )?;
         drain(&mut pumps, terminal.as_mut());
         drop(terminal);
+        complain(&mut progress, false);
         Ok(self.close(&mut progress))
     }
 
@@ -241,13 +242,12 @@ impl Step<'_> {
         let mut interrupted: Option<Instant> = None;
         loop {
             Self::take_events(connection, progress)?;
-            if progress.ended.is_some() || progress.failures.are_due() {
-                for line in progress.failures.take() {
-                    out::say(&format!("srun: error: {line}"));
-                }
-            }
+            // What is left to say at the end waits until the caller's terminal is its own again.
             if progress.ended.is_some() {
                 return Ok(());
+            }
+            if progress.failures.are_due() {
+                complain(progress, terminal.is_some());
             }
             let timeout = match progress.failures.is_empty() {
                 true => PollTimeout::NONE,
@@ -426,6 +426,14 @@ impl Progress {
         self.worst = self.worst.max(shell_code(status));
         let node = self.node_of(task).to_owned();
         self.failures.note(&node, task, status);
+    }
+}
+
+/// Says which tasks failed. A raw terminal does not go back to the first column by itself.
+fn complain(progress: &mut Progress, raw: bool) {
+    let back = if raw { "\r" } else { "" };
+    for line in progress.failures.take() {
+        out::say(&format!("srun: error: {line}{back}"));
     }
 }
 
