@@ -70,6 +70,18 @@ impl CycleError {
     }
 }
 
+/// What a reader of JSON found, in words for people who did not write the file.
+fn plain(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    match error.classify() {
+        serde_json::error::Category::Eof => "it ends too early".to_owned(),
+        serde_json::error::Category::Data => {
+            format!("what stands before line {line}, column {column} is no part of one")
+        }
+        _ => format!("it is no JSON at line {line}, column {column}"),
+    }
+}
+
 /// A round planned again.
 #[derive(Clone, Debug)]
 pub struct Replayed {
@@ -134,7 +146,7 @@ impl Cycle {
     pub fn read(from: impl Read) -> Result<Self, CycleError> {
         let mut text = Vec::new();
         from.take(BYTES_MAX).read_to_end(&mut text)?;
-        let wrong = |error: serde_json::Error| CycleError::Format { why: error.to_string() };
+        let wrong = |error: serde_json::Error| CycleError::Format { why: plain(&error) };
         let head: Head = serde_json::from_slice(&text).map_err(wrong)?;
         if head.format != FORMAT {
             return Err(CycleError::Format { why: format!("its format is {:?}", head.format) });
