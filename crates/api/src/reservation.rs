@@ -113,9 +113,12 @@ pub struct ReservationView {
     /// The rule by which it comes again (RFC 5545).
     #[serde(skip_serializing_if = "is_default")]
     pub rule: Option<String>,
-    /// The rule's time zone.
+    /// The zone by whose clock its times were read and it comes again.
     #[serde(skip_serializing_if = "is_default")]
     pub tz: Option<String>,
+    /// It stands in the configuration.
+    #[serde(skip_serializing_if = "is_default")]
+    pub standing: bool,
     /// Its nodes.
     #[serde(skip_serializing_if = "is_default")]
     pub nodes: Vec<ReservedNodeView>,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::act;
 use crate::args::One;
-use crate::say::{self, Failure, Outcome, print};
+use crate::say::{self, Failure, Outcome, tell};
 
 /// Runs the command.
 pub(crate) fn run(args: &One) -> Outcome {
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &One) -> Outcome {
         return say::json(&page);
     }
     let texts: Vec<String> = page.jobs.iter().map(|view| text(view, say::now())).collect();
-    print(&texts.join("\n"));
+    tell(&texts.join("\n"));
     Ok(0)
 }
 
@@ -63,6 +63,7 @@ fn text(view: &JobView, now: Timestamp) -> String {
     for share in &view.shares {
         line("on", share_line(share));
     }
+    line("reservation", detail.reservation.clone());
     line("features", detail.features.clone());
     line("dependency", detail.dependency.clone());
     line("command", detail.command.clone());

@@ -3,16 +3,15 @@
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
+use jiff::tz::TimeZone;
 use muster_api::{ReservationPlan, ReservationRequest, ReservationView};
 use muster_client::Client;
+use muster_model::Timestamp;
 use muster_slurm_syntax::hostlist;
 
 use crate::args::Json;
-use crate::say::{self, Failure, Outcome, instant, note, print};
-use crate::table::{Table, terminal_width};
-
-/// The most jobs that a plan lists.
-const LISTED_MAX: usize = 50;
+use crate::say::{self, Failure, Outcome, instant, note, plural, print, tell};
+use crate::table::{Table, Yield, terminal_width};
 
 /// What there is to do with reservations.
 #[derive(Subcommand)]
@@ -166,7 +165,7 @@ pub(crate) fn run(command: Reservation) -> Outcome {
             if json {
                 return say::json(&plan);
             }
-            print(&planned(&plan));
+            tell(&planned(&plan));
             Ok(0)
         }
         Reservation::Create(what) => {
@@ -184,12 +183,13 @@ pub(crate) fn run(command: Reservation) -> Outcome {
         Reservation::Show { name, json } => {
             let all = client.reservations()?;
             let Some(found) = all.iter().find(|r| r.name == name) else {
-                return Err(Failure::new(format!("there is no reservation {name}")));
+                let names = all.iter().map(|r| r.name.as_str());
+                return Err(say::unknown("reservation", &name, names));
             };
             if json.json {
                 return say::json(found);
             }
-            print(&whole(found));
+            tell(&whole(found));
             Ok(0)
         }
         Reservation::Delete { name } => {
@@ -204,7 +204,7 @@ fn made(made: &ReservationView, json: bool) -> Outcome {
     if json {
         return say::json(made);
     }
-    print(&whole(made));
+    tell(&whole(made));
     Ok(0)
 }
 
@@ -216,7 +216,8 @@ fn list(all: &[ReservationView], json: bool) -> Outcome {
         note("no reservations");
         return Ok(0);
     }
-    let mut table = Table::new(&["NAME", "STATE", "START", "END", "NODES", "FOR"]);
+    let mut table = Table::new(&["NAME", "STATE", "START", "END", "NODES", "FOR"])
+        .yielding(&[Yield::Shorten("NODES", 12), Yield::Shorten("NAME", 12)]);
     for r in all {
         let state = if r.active { "active" } else { "to come" };
         let whom = [&r.users, &r.accounts, &r.groups];
@@ -248,17 +249,21 @@ fn whole(r: &ReservationView) -> String {
             let _ = writeln!(text, "  {what:<10} {value}");
         }
     };
-    let end = r.end_ms.map_or_else(
-        || "without an end".to_owned(),
-        |end| format!("to {} ({})", instant(end), say::seconds(end.since(r.start_ms).0)),
-    );
+    let zone = Zone::of(r);
     match r.float_s {
-        Some(away) => line("time", format!("always {} from now", say::seconds(away))),
-        None => line("time", format!("{} {end}", instant(r.start_ms))),
+        Some(away) => {
+            let long = r.end_ms.map_or_else(
+                || "without an end".to_owned(),
+                |end| format!("for {}", say::seconds(end.since(r.start_ms).0)),
+            );
+            line("time", format!("always {} from now, {long}", say::seconds(away)));
+        }
+        None => line("time", zone.span(r.start_ms, r.end_ms)),
     }
+    line("here", zone.here(r.start_ms, r.end_ms));
     if let Some(rule) = &r.rule {
         line("again", format!("{rule}, by the clock of {}", r.tz.as_deref().unwrap_or("UTC")));
-        let later: Vec<String> = r.later_ms.iter().take(3).map(|at| instant(*at)).collect();
+        let later: Vec<String> = r.later_ms.iter().take(3).map(|at| zone.instant(*at)).collect();
         line("then", later.join(", "));
     }
     line("nodes", nodes(r));
@@ -268,7 +273,9 @@ fn whole(r: &ReservationView) -> String {
             if gpus.is_empty() { String::new() } else { format!(", GPUs {}", gpus.join(",")) };
         line("part", format!("{}: CPUs {}{gpus}", node.name, node.cpus));
     }
-    line("amounts", format!("{} CPUs, {} GPUs", r.cpus, r.gpus));
+    let amounts = [(r.cpus, "CPU"), (r.gpus, "GPU")].into_iter().filter(|(n, _)| *n > 0);
+    let amounts: Vec<String> = amounts.map(|(n, what)| plural(u64::from(n), what)).collect();
+    line("amounts", amounts.join(", "));
     let licences: Vec<String> = r.licences.iter().map(|(n, c)| format!("{n}:{c}")).collect();
     line("licences", licences.join(","));
     line("users", r.users.clone());
@@ -276,39 +283,79 @@ fn whole(r: &ReservationView) -> String {
     line("groups", r.groups.clone());
     line("flags", r.flags.join(","));
     line("comment", r.comment.clone());
+    let stands = "in the configuration file; it is changed there";
+    line("stands", if r.standing { stands.to_owned() } else { String::new() });
     text
+}
+
+/// The zone that a reservation's times are shown in: the one that they were given in.
+struct Zone {
+    zone: TimeZone,
+    /// Its name, where its clock is not the one of this machine.
+    other: Option<String>,
+}
+
+impl Zone {
+    fn of(r: &ReservationView) -> Self {
+        let known = r.tz.as_deref().and_then(|name| TimeZone::get(name).ok().zip(Some(name)));
+        let here = TimeZone::system();
+        match known {
+            Some((zone, name)) if shown(&zone, r.start_ms) != shown(&here, r.start_ms) => {
+                Self { zone, other: Some(name.to_owned()) }
+            }
+            _ => Self { zone: here, other: None },
+        }
+    }
+
+    fn instant(&self, at: Timestamp) -> String {
+        shown(&self.zone, at)
+    }
+
+    /// `2026-12-07 09:00 to 12:00 (3:00:00), Asia/Seoul`.
+    fn span(&self, start: Timestamp, end: Option<Timestamp>) -> String {
+        let name = self.other.as_ref().map_or_else(String::new, |name| format!(", {name}"));
+        format!("{}{name}", span(&self.zone, start, end))
+    }
+
+    /// The same by the clock of this machine, where that is another.
+    fn here(&self, start: Timestamp, end: Option<Timestamp>) -> String {
+        match self.other {
+            Some(_) => span(&TimeZone::system(), start, end),
+            None => String::new(),
+        }
+    }
+}
+
+fn span(zone: &TimeZone, start: Timestamp, end: Option<Timestamp>) -> String {
+    let Some(end) = end else { return format!("{} without an end", shown(zone, start)) };
+    let (from, to) = (shown(zone, start), shown(zone, end));
+    // The day is said once where it is the same.
+    let to = match (from.split_once(' '), to.split_once(' ')) {
+        (Some((one, _)), Some((other, time))) if one == other => time.to_owned(),
+        _ => to,
+    };
+    format!("{from} to {to} ({})", say::seconds(end.since(start).0))
+}
+
+/// With its day, and without seconds where there are none.
+fn shown(zone: &TimeZone, at: Timestamp) -> String {
+    let Ok(instant) = jiff::Timestamp::from_millisecond(at.millis()) else {
+        return "unknown".to_owned();
+    };
+    let text = instant.to_zoned_datetime(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string();
+    text.strip_suffix(":00").map_or(text.clone(), str::to_owned)
 }
 
 /// The plan in words and a table.
 fn planned(plan: &ReservationPlan) -> String {
     let mut text = whole(&plan.reservation);
     if plan.later == 0 {
-        let _ = writeln!(text, "it would delay nobody ({} waiting jobs)", plan.unmoved);
+        let _ = writeln!(text, "it would delay nobody ({} unchanged)", plan.unmoved);
     } else {
-        let _ = writeln!(
-            text,
-            "it would delay {} waiting jobs; {} keep their start",
-            plan.later, plan.unmoved
-        );
+        let later = plural(u64::from(plan.later), "waiting job");
+        let _ = writeln!(text, "it would delay {later}; {} unchanged", plan.unmoved);
     }
-    if !plan.moved.is_empty() {
-        let mut table = Table::new(&["JOB", "NAME", "USER", "STARTS", "WOULD START", "CHANGE"]);
-        for job in plan.moved.iter().take(LISTED_MAX) {
-            table.row(vec![
-                job.job.clone(),
-                job.name.clone(),
-                job.user.clone(),
-                crate::whatif::moment(plan.now_ms, job.before_ms),
-                crate::whatif::moment(plan.now_ms, job.after_ms),
-                crate::whatif::by(job),
-            ]);
-        }
-        text.push_str(&table.text(terminal_width()));
-    }
-    let rest = plan.moved.len().saturating_sub(LISTED_MAX) + plan.left_out as usize;
-    if rest > 0 {
-        let _ = writeln!(text, "and {rest} more; --json has them");
-    }
+    text.push_str(&crate::whatif::moved(&plan.moved, plan.left_out, plan.now_ms));
     text.push_str("nothing was made: muster reservation create with the same options makes it\n");
     text
 }
@@ -318,10 +365,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn times_are_shown_by_the_clock_that_they_were_given_in() {
+        let at = |text: &str| {
+            let at: jiff::Timestamp = text.parse().expect("an instant");
+            Timestamp::from_millis(at.as_millisecond())
+        };
+        let view = ReservationView {
+            start_ms: at("2026-12-07T00:00:00Z"),
+            end_ms: Some(at("2026-12-07T03:00:00Z")),
+            later_ms: vec![at("2026-12-14T00:00:00Z")],
+            rule: Some("FREQ=WEEKLY".to_owned()),
+            // No machine that runs tests has this clock.
+            tz: Some("Asia/Kathmandu".to_owned()),
+            ..ReservationView::default()
+        };
+        let text = whole(&view);
+        assert!(
+            text.contains("time       2026-12-07 05:45 to 08:45 (3:00:00), Asia/Kathmandu\n"),
+            "{text}"
+        );
+        assert!(text.contains("then       2026-12-14 05:45\n"), "{text}");
+        assert!(text.contains("\n  here       2026-12-0"), "{text}");
+    }
+
+    #[test]
     fn a_plan_that_delays_nobody_says_so() {
         let plan = ReservationPlan { unmoved: 2, ..ReservationPlan::default() };
         let text = planned(&plan);
-        assert!(text.contains("it would delay nobody (2 waiting jobs)"), "{text}");
+        assert!(text.contains("it would delay nobody (2 unchanged)"), "{text}");
         assert!(text.ends_with("with the same options makes it\n"));
     }
 }

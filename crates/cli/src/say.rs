@@ -12,6 +12,8 @@ use muster_slurm_syntax::state::SlurmState;
 use owo_colors::{OwoColorize, Style};
 use serde::Serialize;
 
+use crate::table::{talk_width, terminal_width, wrapped};
+
 /// Why a command ends without its result: the exit code and a message.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -47,6 +49,7 @@ pub(crate) fn complain(text: &str) {
     if text.is_empty() {
         return;
     }
+    let text = wrapped(text, talk_width());
     for (at, line) in text.lines().enumerate() {
         match line.strip_prefix("hint: ") {
             Some(hint) => {
@@ -66,6 +69,11 @@ pub(crate) fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// Prints sentences; at a terminal broken so that they fit.
+pub(crate) fn tell(text: &str) {
+    print(&wrapped(text, terminal_width()));
+}
+
 /// Prints data as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Outcome {
     let text = serde_json::to_string_pretty(value)
@@ -76,7 +84,7 @@ pub(crate) fn json(value: &impl Serialize) -> Outcome {
 
 /// Says something to the person at the terminal.
 pub(crate) fn note(text: &str) {
-    anstream::eprintln!("{text}");
+    anstream::eprintln!("{}", wrapped(text, talk_width()));
 }
 
 /// A title in bold.
@@ -128,6 +136,28 @@ pub(crate) fn seconds(seconds: u64) -> String {
 /// A limit: `1:00:00` or `no limit`.
 pub(crate) fn limit(seconds: Option<u64>) -> String {
     seconds.map_or("no limit".to_owned(), self::seconds)
+}
+
+/// `1 job`, `2 jobs`.
+pub(crate) fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// None of the jobs that were named is there.
+pub(crate) fn no_such_jobs(jobs: &[String], hint: &str) -> Failure {
+    let text = format!("there is no job {} [E_JOB_UNKNOWN]\nhint: {hint}", jobs.join(", "));
+    Failure::new(text)
+}
+
+/// There is none of this name, and which was perhaps meant.
+pub(crate) fn unknown<'a>(
+    what: &str,
+    name: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Failure {
+    let near = muster_model::nearest(name, names);
+    let hint = near.map(|near| format!("\nhint: did you mean {near}?")).unwrap_or_default();
+    Failure::new(format!("there is no {what} {name} [E_NOT_FOUND]{hint}"))
 }
 
 /// How long until then: `in 12 minutes`, `now`.

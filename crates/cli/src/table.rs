@@ -1,6 +1,7 @@
 //! Tables for people: aligned columns that fit the terminal, whole texts where there is none.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -14,6 +15,8 @@ pub(crate) enum Yield {
     Drop(&'static str),
     /// It is left out where it says the same in every row.
     DropSame(&'static str),
+    /// It is left out where it says 0, or nothing, in every row.
+    DropZero(&'static str),
     /// Its texts are cut at so many columns.
     Shorten(&'static str, usize),
 }
@@ -51,8 +54,11 @@ impl Table {
     }
 
     /// The text; made to fit `width` columns where one is given. Columns that are empty in every
-    /// row are left out.
+    /// row are left out, and without rows there is nothing.
     pub(crate) fn text(&self, width: Option<usize>) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
         let titles: Vec<String> = self.titles.iter().map(|title| (*title).to_owned()).collect();
         let all = || std::iter::once(&titles).chain(&self.rows);
         let mut shown: Vec<(usize, usize)> = (0..self.titles.len())
@@ -94,12 +100,19 @@ impl Table {
             if need + last.min(LAST_LEAST) <= width + 2 + last {
                 return;
             }
-            let (Yield::Drop(title) | Yield::DropSame(title) | Yield::Shorten(title, _)) = *step;
+            let (Yield::Drop(title)
+            | Yield::DropSame(title)
+            | Yield::DropZero(title)
+            | Yield::Shorten(title, _)) = *step;
+            let zero = |at: usize| self.rows.iter().all(|row| ["", "0"].contains(&&*row[at]));
             let same = |at: usize| self.rows.windows(2).all(|two| two[0][at] == two[1][at]);
             match *step {
                 Yield::Drop(_) => shown.retain(|(at, _)| self.titles[*at] != title),
                 Yield::DropSame(_) => {
                     shown.retain(|(at, _)| self.titles[*at] != title || !same(*at));
+                }
+                Yield::DropZero(_) => {
+                    shown.retain(|(at, _)| self.titles[*at] != title || !zero(*at));
                 }
                 Yield::Shorten(_, most) => {
                     for (_, room) in shown.iter_mut().filter(|(at, _)| self.titles[*at] == title) {
@@ -128,12 +141,68 @@ pub(crate) fn cut(text: &str, width: Option<usize>) -> String {
     kept
 }
 
+/// Sentences and `name  value` lines broken at blanks so that they fit; what follows of a line
+/// stands below its value, or further in than the line began.
+pub(crate) fn wrapped(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width.filter(|width| *width >= 20) else { return text.to_owned() };
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        if wide(line.trim_end()) <= width {
+            out.push_str(line);
+            continue;
+        }
+        let indent = line.chars().take_while(|c| *c == ' ').count();
+        let rest = &line[indent..];
+        // Behind the name and the blanks that align the values.
+        let value =
+            rest.find("  ").map(|at| at + rest[at..].chars().take_while(|c| *c == ' ').count());
+        let hang = value.map_or(indent + 4, |at| indent + wide(&rest[..at]));
+        let hang = if hang > width / 2 { indent + 4 } else { hang };
+        let (mut taken, mut first) = (indent, true);
+        out.push_str(&line[..indent]);
+        for word in rest.trim_end().split(' ') {
+            if !first && taken + 1 + wide(word) > width && !word.is_empty() {
+                while out.ends_with(' ') {
+                    out.pop();
+                }
+                out.push('\n');
+                out.extend(std::iter::repeat_n(' ', hang));
+                taken = hang;
+            } else if !first {
+                out.push(' ');
+                taken += 1;
+            }
+            out.push_str(word);
+            taken += wide(word);
+            first = false;
+        }
+        if line.ends_with('\n') {
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// The columns of a text, colours left aside.
+fn wide(text: &str) -> usize {
+    anstream::adapter::strip_str(text).to_string().width()
+}
+
 /// The terminal's width; `None` where standard output is no terminal.
 pub(crate) fn terminal_width() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
+    width_of(&std::io::stdout())
+}
+
+/// The width of the terminal that talk goes to; `None` where standard error is none.
+pub(crate) fn talk_width() -> Option<usize> {
+    width_of(&std::io::stderr())
+}
+
+fn width_of(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    if !stream.is_terminal() {
         return None;
     }
-    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
+    terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0))
 }
 
 #[cfg(test)]
@@ -155,6 +224,31 @@ mod tests {
             "JOB          NODES  WHY\n12               1  node1\n900_[3-9%2]     16  waits for 4 GPUs\n"
         );
         assert_eq!(table.text(Some(24)).lines().nth(2), Some("900_[3-9%2]     16  wai…"));
+    }
+
+    #[test]
+    fn long_lines_go_on_below_their_value() {
+        let text = "job 7\n  waits because  needs 16 gpus on 2 nodes; 14 are free\n";
+        assert_eq!(wrapped(text, None), text);
+        assert_eq!(
+            wrapped(text, Some(40)),
+            "job 7\n  waits because  needs 16 gpus on 2\n                 nodes; 14 are free\n"
+        );
+        assert_eq!(wrapped("one two three four five", Some(20)), "one two three four\n    five");
+        assert_eq!(
+            wrapped("  because: one two three four five\n", Some(20)),
+            "  because: one two\n      three four\n      five\n"
+        );
+    }
+
+    #[test]
+    fn columns_of_zeros_give_way() {
+        let mut table = Table::new(&["JOB", ">AGE", ">SIZE"])
+            .yielding(&[Yield::DropZero("AGE"), Yield::DropZero("SIZE")]);
+        table.row(vec!["1".into(), "0".into(), "5".into()]);
+        assert_eq!(table.text(Some(80)), "JOB  AGE  SIZE\n1      0     5\n");
+        assert_eq!(table.text(Some(10)), "JOB  SIZE\n1       5\n");
+        assert_eq!(Table::new(&["JOB"]).text(None), "");
     }
 
     #[test]

@@ -8,8 +8,8 @@ use muster_model::{JobKind, Timestamp};
 use muster_slurm_syntax::options::Command;
 
 use crate::args::WhatIf;
-use crate::say::{self, Failure, Outcome, instant, print};
-use crate::table::{Table, terminal_width};
+use crate::say::{self, Failure, Outcome, instant, tell};
+use crate::table::{Table, Yield, terminal_width};
 use crate::{nodes, submit};
 
 /// The most jobs that are listed.
@@ -26,7 +26,7 @@ pub(crate) fn run(change: WhatIf) -> Outcome {
     if json {
         return say::json(&answer);
     }
-    print(&told(&answer));
+    tell(&told(&answer));
     Ok(0)
 }
 
@@ -94,39 +94,49 @@ fn told(answer: &WhatIfResponse) -> String {
     }
     let _ = writeln!(
         text,
-        "{} waiting jobs would start later, {} earlier; {}",
-        answer.later,
+        "{} would start later, {} earlier; {}",
+        say::plural(u64::from(answer.later), "waiting job"),
         answer.earlier,
         kept(answer)
     );
-    let mut table = Table::new(&["JOB", "NAME", "USER", "STARTS", "WOULD START", "CHANGE"]);
-    for job in answer.moved.iter().take(LISTED_MAX) {
-        table.row(vec![
-            job.job.clone(),
-            job.name.clone(),
-            job.user.clone(),
-            moment(answer.now_ms, job.before_ms),
-            moment(answer.now_ms, job.after_ms),
-            by(job),
-        ]);
-    }
-    text.push_str(&table.text(terminal_width()));
-    let rest = answer.moved.len().saturating_sub(LISTED_MAX) + answer.left_out as usize;
-    if rest > 0 {
-        let _ = writeln!(text, "and {rest} more; --json has them");
-    }
+    text.push_str(&moved(&answer.moved, answer.left_out, answer.now_ms));
     text.push_str(
         "expected starts: running jobs take their whole limits, and all wait their turn\n",
     );
     text
 }
 
+/// The jobs that start at another time, as a table.
+pub(crate) fn moved(jobs: &[MovedJob], left_out: u32, now: Timestamp) -> String {
+    if jobs.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["JOB", "NAME", "USER", "STARTS", "WOULD START", "CHANGE"])
+        .yielding(&[Yield::DropSame("USER"), Yield::Shorten("NAME", 16), Yield::Drop("USER")]);
+    for job in jobs.iter().take(LISTED_MAX) {
+        table.row(vec![
+            job.job.clone(),
+            job.name.clone(),
+            job.user.clone(),
+            moment(now, job.before_ms),
+            moment(now, job.after_ms),
+            by(job),
+        ]);
+    }
+    let mut text = table.text(terminal_width());
+    let rest = jobs.len().saturating_sub(LISTED_MAX) + left_out as usize;
+    if rest > 0 {
+        let _ = writeln!(text, "and {rest} more; --json has them");
+    }
+    text
+}
+
 fn kept(answer: &WhatIfResponse) -> String {
-    format!("{} keep their start", answer.unmoved)
+    format!("{} unchanged", answer.unmoved)
 }
 
 /// An expected start, as seen from now.
-pub(crate) fn moment(now: Timestamp, at: Option<Timestamp>) -> String {
+fn moment(now: Timestamp, at: Option<Timestamp>) -> String {
     match at {
         None => "not foreseen".to_owned(),
         Some(at) if at <= now => "now".to_owned(),
@@ -135,7 +145,7 @@ pub(crate) fn moment(now: Timestamp, at: Option<Timestamp>) -> String {
 }
 
 /// How much later or earlier.
-pub(crate) fn by(job: &MovedJob) -> String {
+fn by(job: &MovedJob) -> String {
     match (job.before_ms, job.after_ms) {
         (Some(before), Some(after)) if after >= before => {
             format!("+{}", say::seconds(after.since(before).0))
@@ -158,9 +168,6 @@ mod tests {
         assert_eq!(by(&moved(at(3700), at(0))), "-1:01:40");
         assert_eq!(by(&moved(at(0), None)), "cannot be foreseen");
         let answer = WhatIfResponse { unmoved: 3, ..WhatIfResponse::default() };
-        assert_eq!(
-            told(&answer),
-            "no waiting job would start at another time (3 keep their start)\n"
-        );
+        assert_eq!(told(&answer), "no waiting job would start at another time (3 unchanged)\n");
     }
 }

@@ -209,6 +209,108 @@ fn bad_orders_are_refused_with_their_code() {
 }
 
 #[test]
+fn what_asks_for_nothing_is_refused() {
+    let mut lab = Lab::new("node n[1-2] cpus=4 features=fast\nlicence sim 2\npartition main");
+    for change in [
+        |_: &mut Want| {},
+        |w: &mut Want| w.nvlink = true,
+        |w: &mut Want| w.partition = Some("main".to_owned()),
+        |w: &mut Want| w.request.exclusive = Exclusive::Node,
+    ] {
+        let mut want = Want::default();
+        change(&mut want);
+        let empty = order("r", want, minute(10), HOUR);
+        assert_eq!(code(create(&mut lab, empty)), "E_RESERVATION_EMPTY");
+    }
+    let nothing = ReservationOrder { want: None, ..order("r", whole(1), minute(10), HOUR) };
+    assert_eq!(code(create(&mut lab, nothing)), "E_RESERVATION_EMPTY");
+}
+
+#[test]
+fn an_end_beside_a_duration_is_the_same_end() {
+    let mut lab = Lab::new("node n[1-2] cpus=4");
+    let both = |end: i64| ReservationOrder {
+        end: Some(minute(end)),
+        zone: Some("Asia/Seoul".to_owned()),
+        ..order("r", whole(1), minute(10), HOUR)
+    };
+    let refused = create(&mut lab, both(80)).expect_err("70 is not 80").to_string();
+    assert_eq!(
+        refused,
+        "duration: it begins 1970-01-01 09:10:00 Asia/Seoul and so ends 1970-01-01 10:10:00 \
+         Asia/Seoul, but end is 1970-01-01 10:20:00 Asia/Seoul; leave one of them out"
+    );
+    let endless = ReservationOrder { length: Some(None), ..both(70) };
+    assert_eq!(code(create(&mut lab, endless)), "E_RESERVATION_TIME");
+    create(&mut lab, both(70)).expect("they agree");
+}
+
+#[test]
+fn a_plan_that_finds_nothing_does_not_name_itself_as_the_remedy() {
+    let lab = Lab::new("node n[1-2] cpus=4");
+    let many = order("r", whole(3), minute(10), HOUR);
+    let never = earliest(&lab.state, lab.now, &root(), &many).expect_err("there are two");
+    assert_eq!(never.code(), "E_RESERVATION_NODES");
+    let hint = never.hint().expect("there is something to do");
+    assert!(!hint.contains("reservation plan"), "{hint}");
+    assert!(never.to_string().contains("at no time are 3 nodes"), "{never}");
+    let now = made(&lab.state, lab.now, &root(), &many).expect_err("there are two");
+    assert!(now.hint().is_some_and(|hint| hint.contains("reservation plan")), "{now}");
+}
+
+#[test]
+fn one_that_is_changed_does_not_stand_in_its_own_way() {
+    let mut lab = Lab::new("node n[1-3] cpus=4");
+    create(&mut lab, order("r", whole(2), minute(10), HOUR)).expect("they are free");
+    let more = ReservationOrder {
+        name: "r".to_owned(),
+        want: Some(whole(3)),
+        ..ReservationOrder::default()
+    };
+    let more = Command::UpdateReservation(Box::new(more));
+    for event in ask(&lab, &root(), more).expect("its own nodes are its own").events {
+        lab.event(event);
+    }
+    assert_eq!(lab.state.reservations["r"].nodes.len(), 3);
+}
+
+#[test]
+fn one_that_stands_in_the_configuration_is_changed_there() {
+    let mut lab = Lab::new("node n[1-2] cpus=4");
+    lab.now = at("UTC", "2026-12-08T00:00");
+    let standing = |text: &str, nodes: u32| ReservationOrder {
+        standing: Some(text.to_owned()),
+        // A rule may have begun long ago.
+        ..repeated(
+            order("class", whole(nodes), at("UTC", "2026-01-05T09:00"), HOUR),
+            "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO",
+            "UTC",
+        )
+    };
+    let class = create(&mut lab, standing("one", 1)).expect("it is free");
+    assert_eq!(class.window.start, at("UTC", "2026-12-21T09:00"));
+    let change = ReservationOrder { name: "class".to_owned(), ..ReservationOrder::default() };
+    let change = Command::UpdateReservation(Box::new(change));
+    assert_eq!(ask(&lab, &root(), change).expect_err("it stands").code(), "E_RESERVATION_STANDING");
+    let delete = |standing| Command::DeleteReservation { name: "class".to_owned(), standing };
+    assert_eq!(
+        ask(&lab, &root(), delete(false)).expect_err("it stands").code(),
+        "E_RESERVATION_STANDING"
+    );
+    // The same again keeps its node; another takes its place.
+    let again = create(&mut lab, standing("two", 1)).expect("it takes its own place");
+    assert_eq!((&again.nodes, again.standing.as_deref()), (&class.nodes, Some("two")));
+    let both = create(&mut lab, standing("three", 2)).expect("it takes its own place");
+    assert_eq!(both.nodes.len(), 2);
+    ask(&lab, &root(), delete(true)).expect("its section is gone");
+    create(&mut lab, order("hand", on(&["n1"]), at("UTC", "2026-12-09T09:00"), HOUR))
+        .expect("it is free");
+    let mut taken = standing("four", 1);
+    taken.name = "hand".to_owned();
+    assert_eq!(code(create(&mut lab, taken)), "E_RESERVATION_EXISTS");
+}
+
+#[test]
 fn running_jobs_are_listed_unless_they_may_run_on() {
     let mut lab = Lab::new("node n[1-2] cpus=4");
     let job = lab.submit("a nodelist=n1 time=100");
@@ -303,7 +405,7 @@ fn deletion_is_for_admins_or_for_users_where_it_says_so() {
     let mut theirs = order("theirs", on(&["n1"]), minute(0), HOUR);
     theirs.access = Some(Access { users: Names::only(["mara"]), ..Access::default() });
     create(&mut lab, theirs.clone()).expect("it is free");
-    let delete = || Command::DeleteReservation { name: "theirs".to_owned() };
+    let delete = || Command::DeleteReservation { name: "theirs".to_owned(), standing: false };
     assert_eq!(ask(&lab, &mara(), delete()).expect_err("not hers").code(), "E_ADMIN_ONLY");
     let add = ReservationOrder {
         name: "theirs".to_owned(),

@@ -45,6 +45,13 @@ pub struct Reservation {
     /// Removed once it was idle for so long (`PURGE_COMP`).
     #[serde(skip_serializing_if = "is_default")]
     pub purge: Option<Seconds>,
+    /// The zone by whose clock its times were read.
+    #[serde(skip_serializing_if = "is_default")]
+    pub zone: Option<String>,
+    /// The section of the configuration that it stands in, as text; absent where it was made by a
+    /// command.
+    #[serde(skip_serializing_if = "is_default")]
+    pub standing: Option<String>,
     /// Since when it has begun and no job of its runs or waits.
     #[serde(skip_serializing_if = "is_default")]
     pub idle_since: Option<Timestamp>,

@@ -111,7 +111,7 @@ impl QueueDetail {
             features: request.constraint.as_ref().map(ToString::to_string).unwrap_or_default(),
             gres: gres_text(job),
             licences: licences_text(job),
-            reservation: request.reservation.clone().unwrap_or_default(),
+            reservation: reservation(job),
             nodes_wanted: names(&request.node_list),
             nodes_excluded: names(&request.exclude),
             exclusive: match request.exclusive {
@@ -135,6 +135,13 @@ impl QueueDetail {
             batch_host: first.map(|n| state.node_name(n.node)).unwrap_or_default(),
         }
     }
+}
+
+/// The reservation that the job has its place in, also one that drew it; while it waits, those that
+/// it names.
+fn reservation(job: &Job) -> String {
+    let drawn = job.placement.as_ref().and_then(|placement| placement.reservation.clone());
+    drawn.or_else(|| job.spec.request.reservation.clone()).unwrap_or_default()
 }
 
 /// `gres/gpu:a100:2,gres/shard:1`: what is asked for on each node.

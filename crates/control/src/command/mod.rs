@@ -125,6 +125,8 @@ pub enum Command {
     DeleteReservation {
         /// Its name.
         name: String,
+        /// Its section is gone from the configuration.
+        standing: bool,
     },
     /// The configuration as a whole: what differs from the state becomes events. Admins only.
     Configure(Box<Site>),
@@ -222,7 +224,9 @@ pub fn meaning(
         }
         Command::CreateReservation(order) => reservations::create(state, at, principal, &order),
         Command::UpdateReservation(order) => reservations::update(state, at, principal, &order),
-        Command::DeleteReservation { name } => reservations::delete(state, principal, &name),
+        Command::DeleteReservation { name, standing } => {
+            reservations::delete(state, principal, &name, standing)
+        }
         Command::Configure(site) => configure::configure(state, principal, &site),
     }
 }

@@ -79,7 +79,8 @@ pub(super) fn check(
             continue;
         }
         if let Some(at) = first_meeting(&own, &occurrences(other, now)) {
-            return Err(ReservationError::Overlap { other: other.name.clone(), at });
+            let (other, zone) = (other.name.clone(), new.zone.clone());
+            return Err(ReservationError::Overlap { other, at, zone });
         }
     }
     Ok(())

@@ -13,9 +13,20 @@ pub enum ReservationError {
         /// The name.
         name: String,
     },
+    /// It does not say what it is to hold.
+    #[error("the reservation asks for nothing")]
+    Empty,
+    /// It stands in the configuration.
+    #[error("reservation {name} stands in the configuration file")]
+    Standing {
+        /// The name.
+        name: String,
+    },
     /// Its time makes no sense.
-    #[error("the reservation's time: {why}")]
+    #[error("{field}: {why}")]
     Time {
+        /// What says so: `start`, `end`, `duration`, `every`.
+        field: &'static str,
         /// What is wrong.
         why: String,
     },
@@ -33,14 +44,18 @@ pub enum ReservationError {
     Nodes {
         /// What is lacking.
         why: String,
+        /// Every time was looked at, not one.
+        ever: bool,
     },
     /// Another reservation has the same at some time.
-    #[error("it would overlap with reservation {other}")]
+    #[error("it would overlap with reservation {other} at {}", in_zone(*at, zone.as_ref()))]
     Overlap {
         /// The other one.
         other: String,
         /// The first time.
         at: Timestamp,
+        /// The zone by whose clock times are read.
+        zone: Option<String>,
     },
     /// Running jobs could run into it.
     #[error("{} could run into it: {}", count(.jobs), listed(.jobs))]
@@ -56,6 +71,13 @@ pub enum ReservationError {
         /// They, by number.
         jobs: Vec<JobId>,
     },
+}
+
+/// An instant by the clock of a zone, which it names.
+pub(super) fn in_zone(at: Timestamp, zone: Option<&String>) -> String {
+    let zone = zone.map_or("UTC", String::as_str);
+    let text = muster_recurrence::local_text(zone, at).unwrap_or_default();
+    format!("{} {zone}", text.replacen('T', " ", 1))
 }
 
 fn count(jobs: &[JobId]) -> String {
@@ -80,6 +102,8 @@ impl ReservationError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Exists { .. } => "E_RESERVATION_EXISTS",
+            Self::Empty => "E_RESERVATION_EMPTY",
+            Self::Standing { .. } => "E_RESERVATION_STANDING",
             Self::Time { .. } => "E_RESERVATION_TIME",
             Self::Flags { .. } => "E_RESERVATION_FLAGS",
             Self::Rule(RecurrenceError::ZoneUnknown { .. }) => "E_TIMEZONE_UNKNOWN",
@@ -94,7 +118,9 @@ impl ReservationError {
     /// What kind it is.
     pub const fn class(&self) -> ErrorClass {
         match self {
-            Self::Time { .. } | Self::Flags { .. } | Self::Rule(_) => ErrorClass::Invalid,
+            Self::Empty | Self::Time { .. } | Self::Flags { .. } | Self::Rule(_) => {
+                ErrorClass::Invalid
+            }
             _ => ErrorClass::Conflict,
         }
     }
@@ -107,7 +133,20 @@ impl ReservationError {
                 "name one of the IANA database, such as Europe/Berlin or Asia/Seoul".to_owned()
             }
             Self::Rule(_) => "write for example FREQ=WEEKLY;BYDAY=MO (RFC 5545)".to_owned(),
-            Self::Nodes { .. } => "muster reservation plan finds the earliest time".to_owned(),
+            Self::Empty => "say what it is to hold: nodes (how many, their names, or ALL), GPUs, \
+                            CPUs, licences or a partition"
+                .to_owned(),
+            Self::Standing { .. } => {
+                "change its [[reservation]] there, then muster config reload".to_owned()
+            }
+            Self::Nodes { ever: false, .. } => {
+                "muster reservation plan with the same options finds the earliest time".to_owned()
+            }
+            Self::Nodes { ever: true, .. } => {
+                "ask for fewer or other nodes; the flags IGNORE_JOBS \
+                                               and OVERLAP look past jobs and reservations"
+                    .to_owned()
+            }
             Self::Overlap { .. } => "the flag OVERLAP or MAINT allows it".to_owned(),
             Self::Jobs { .. } => "the flag IGNORE_JOBS lets them run on".to_owned(),
             Self::Busy { .. } => "cancel them, or wait for their end".to_owned(),

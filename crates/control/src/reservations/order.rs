@@ -35,6 +35,11 @@ pub struct ReservationOrder {
     pub length: Option<Option<Seconds>>,
     /// The rule of recurrence and its zone; an empty rule is none.
     pub repeat: Option<(String, String)>,
+    /// The zone by whose clock its times are read.
+    pub zone: Option<String>,
+    /// The section of the configuration that it stands in, as text. Such a one may have begun long
+    /// ago, and takes the place of the one of its name that stood there before.
+    pub standing: Option<String>,
     /// What it holds.
     pub want: Option<Want>,
     /// Who may use it; a new one its maker.
@@ -71,6 +76,7 @@ pub(crate) fn update(
         return Err(CommandError::AdminOnly { what: "change reservations" });
     }
     let old = known(state, &order.name)?;
+    not_standing(old)?;
     Ok(done(remade(state, at, old, order)?))
 }
 
@@ -80,13 +86,18 @@ fn done(reservation: Reservation) -> Meaning {
     Meaning { events, blobs: Vec::new(), reply: Reply::Reservation { name } }
 }
 
-/// The end of one: by an admin, or by one of its users where it says so.
+/// The end of one: by an admin, or by one of its users where it says so. What stands in the
+/// configuration goes with its section there (`standing`).
 pub(crate) fn delete(
     state: &State,
     principal: &Principal,
     name: &str,
+    standing: bool,
 ) -> Result<Meaning, CommandError> {
     let known = known(state, name)?;
+    if !standing {
+        not_standing(known)?;
+    }
     let users = &known.access.users;
     let theirs = known.has(ReservationFlag::UserDelete)
         && !users.names.is_empty()
@@ -107,6 +118,14 @@ pub(crate) fn delete(
     Ok(Meaning { events, blobs: Vec::new(), reply: Reply::Reservation { name } })
 }
 
+/// What stands in the configuration is changed there.
+fn not_standing(reservation: &Reservation) -> Result<(), CommandError> {
+    match reservation.standing {
+        Some(_) => Err(ReservationError::Standing { name: reservation.name.clone() }.into()),
+        None => Ok(()),
+    }
+}
+
 fn known<'a>(state: &'a State, name: &str) -> Result<&'a Arc<Reservation>, CommandError> {
     state.reservations.get(name).ok_or_else(|| CommandError::UnknownName {
         kind: "reservation",
@@ -120,8 +139,9 @@ fn known<'a>(state: &'a State, name: &str) -> Result<&'a Arc<Reservation>, Comma
 pub(super) fn free_name(
     state: &State,
     principal: &Principal,
-    wanted: &str,
+    order: &ReservationOrder,
 ) -> Result<String, CommandError> {
+    let wanted = order.name.as_str();
     if wanted.is_empty() {
         let names = (1..).map(|n| format!("{}_{n}", principal.user));
         let free = names.take(100_000).find(|name| !state.reservations.contains_key(name));
@@ -132,7 +152,8 @@ pub(super) fn free_name(
         let why = format!("expected 1 to {NAME_MAX} letters, digits, '_', '-' or '.'");
         return Err(limits::bad("name", why));
     }
-    if state.reservations.contains_key(wanted) {
+    let there = state.reservations.get(wanted);
+    if there.is_some_and(|there| order.standing.is_none() || there.standing.is_none()) {
         return Err(ReservationError::Exists { name: wanted.to_owned() }.into());
     }
     Ok(wanted.to_owned())

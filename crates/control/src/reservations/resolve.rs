@@ -1,6 +1,7 @@
 //! An order made into a reservation: everything checked, every node and occurrence found.
 
 use super::conflict::{check, running_into, taken};
+use super::error::in_zone;
 use super::order::free_name;
 use super::{ReservationError, ReservationOrder, Start};
 use crate::command::{CommandError, Principal, limits};
@@ -34,6 +35,18 @@ pub fn made(
     settled(state, at, draft)
 }
 
+/// Whether what is wanted is a number or a list of anything.
+fn says_how_much(want: &Want) -> bool {
+    let request = &want.request;
+    request.nodes.is_some()
+        || !request.node_list.is_empty()
+        || want.all_nodes
+        || request.tasks.is_some()
+        || request.cpus_per_task.is_some()
+        || !request.gpus.is_empty()
+        || !request.licences.is_empty()
+}
+
 /// As [`made`], at the earliest time from its start on at which its nodes are free of jobs and other
 /// reservations: the occurrences of its rule, or any time where it has none.
 ///
@@ -47,7 +60,8 @@ pub fn earliest(
 ) -> Result<Reservation, CommandError> {
     let mut draft = draft(state, at, principal, order)?;
     let Some(length) = draft.window.length() else {
-        return Err(ReservationError::Time { why: "a length is needed".to_owned() }.into());
+        let why = "a length is needed, such as 3h".to_owned();
+        return Err(ReservationError::Time { field: "duration", why }.into());
     };
     if let Some(repeat) = draft.repeat.clone() {
         let starts = muster_recurrence::windows(&repeat, length, draft.window.start, TRIES);
@@ -67,12 +81,18 @@ pub fn earliest(
                 other => return other,
             }
         }
-        return Err(refused.unwrap_or_else(|| lacking(&draft)).into());
+        return Err(match refused {
+            Some(error @ (ReservationError::Overlap { .. } | ReservationError::Jobs { .. })) => {
+                error
+            }
+            _ => lacking(&draft, true),
+        }
+        .into());
     }
     let without = BTreeSet::new();
     let slot = slot(&draft, &without);
     let found = slot.earliest(state, at, draft.window.start, length);
-    let (window, nodes) = found.ok_or_else(|| lacking(&draft))?;
+    let (window, nodes) = found.ok_or_else(|| lacking(&draft, true))?;
     draft.window = window;
     draft.nodes = nodes;
     settled(state, at, draft)
@@ -114,8 +134,8 @@ fn draft(
     if !principal.admin {
         return Err(CommandError::AdminOnly { what: "make reservations" });
     }
-    let name = free_name(state, principal, &order.name)?;
-    let want = order.want.clone().unwrap_or_default();
+    let name = free_name(state, principal, order)?;
+    let want = order.want.clone().filter(says_how_much).ok_or(ReservationError::Empty)?;
     check_want(state, &want)?;
     let mut access = order.access.clone().unwrap_or_default();
     if access == muster_model::Access::default() {
@@ -131,8 +151,13 @@ fn draft(
         flags: order.flags.clone(),
         by: principal.user.clone(),
         made: at,
+        standing: order.standing.clone(),
         ..Reservation::default()
     };
+    // One that stood there before keeps the nodes that it was given for the same.
+    if let Some(before) = state.reservations.get(&draft.name).filter(|r| r.want == draft.want) {
+        draft.nodes.clone_from(&before.nodes);
+    }
     set_time(at, &mut draft, order)?;
     describe(&mut draft, order)?;
     check_flags(&draft)?;
@@ -171,18 +196,21 @@ fn describe(draft: &mut Reservation, order: &ReservationOrder) -> Result<(), Com
     Ok(())
 }
 
+fn wrong(field: &'static str, why: String) -> CommandError {
+    ReservationError::Time { field, why }.into()
+}
+
 fn set_time(
     at: Timestamp,
     draft: &mut Reservation,
     order: &ReservationOrder,
 ) -> Result<(), CommandError> {
-    let wrong = |why: String| CommandError::from(ReservationError::Time { why });
     let length = order.length.unwrap_or_else(|| draft.window.length());
+    if order.zone.is_some() {
+        draft.zone.clone_from(&order.zone);
+    }
     match order.start {
         Some(Start::At(start)) => {
-            if start.plus(PAST) < at {
-                return Err(wrong("it begins in the past".to_owned()));
-            }
             draft.window.start = start;
             draft.float = None;
         }
@@ -198,12 +226,7 @@ fn set_time(
         (None, Some(length)) => start.plus(length),
         (None, None) => Timestamp::NEVER,
     };
-    if draft.window.end <= start {
-        return Err(wrong("it is over before it begins".to_owned()));
-    }
-    if draft.window.end <= at {
-        return Err(wrong("it is over already".to_owned()));
-    }
+    agrees(at, draft, order)?;
     match &order.repeat {
         Some((rule, _)) if rule.is_empty() => draft.repeat = None,
         Some((rule, zone)) => {
@@ -217,9 +240,46 @@ fn set_time(
             repeat.first = start;
         }
         let Some(length) = draft.window.length() else {
-            return Err(wrong("one that comes again needs a length".to_owned()));
+            let why = "one that comes again needs a length, such as 3h".to_owned();
+            return Err(wrong("duration", why));
         };
         muster_recurrence::check(repeat, length).map_err(ReservationError::Rule)?;
+    }
+    Ok(())
+}
+
+/// Start, end and duration do not contradict each other, nor the clock. What stands in the
+/// configuration may have begun long ago.
+fn agrees(
+    at: Timestamp,
+    draft: &Reservation,
+    order: &ReservationOrder,
+) -> Result<(), CommandError> {
+    let Window { start, end } = draft.window;
+    let told = |at: Timestamp| in_zone(at, draft.zone.as_ref());
+    let stands = order.standing.is_some();
+    if matches!(order.start, Some(Start::At(_))) && start.plus(PAST) < at && !stands {
+        return Err(wrong("start", format!("{} is in the past", told(start))));
+    }
+    let leave = "leave one of them out";
+    match (order.end, order.length) {
+        (Some(end), Some(Some(length))) if start.plus(length) != end => {
+            let (begins, ends) = (told(start), told(start.plus(length)));
+            let why = format!("it begins {begins} and so ends {ends}, but end is {}", told(end));
+            return Err(wrong("duration", format!("{why}; {leave}")));
+        }
+        (Some(end), Some(None)) => {
+            let why = format!("it is without an end, but end is {}; {leave}", told(end));
+            return Err(wrong("duration", why));
+        }
+        _ => {}
+    }
+    if end <= start {
+        let why = format!("{} is not after its start, {}", told(end), told(start));
+        return Err(wrong("end", why));
+    }
+    if end <= at && !stands {
+        return Err(wrong("end", format!("{} is in the past", told(end))));
     }
     Ok(())
 }
@@ -312,10 +372,24 @@ fn slot<'a>(draft: &'a Reservation, without: &'a BTreeSet<muster_model::NodeId>)
     }
 }
 
-fn lacking(draft: &Reservation) -> ReservationError {
-    let nodes = draft.want.request.nodes_min();
-    let why = format!("not enough nodes of the kind asked for are free then ({nodes} needed)");
-    ReservationError::Nodes { why }
+/// What could not be had: at one time, or at any.
+fn lacking(draft: &Reservation, ever: bool) -> ReservationError {
+    let request = &draft.want.request;
+    let gpus: u32 = request.gpus.iter().map(|gpus| gpus.count).sum();
+    let counts = [
+        (request.nodes.as_ref().map_or(0, |_| request.nodes_min()), "node"),
+        (gpus, "GPU"),
+        (request.tasks.unwrap_or(0), "CPU"),
+    ];
+    let some = counts.into_iter().filter(|(count, _)| *count > 0);
+    let some = some.map(|(n, what)| format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
+    let asked = some.collect::<Vec<_>>().join(" and ");
+    let asked = if asked.is_empty() { "what is asked for".to_owned() } else { asked };
+    let why = match ever {
+        true => format!("at no time are {asked} of that kind free for so long"),
+        false => format!("{asked} of that kind are not free then"),
+    };
+    ReservationError::Nodes { why, ever }
 }
 
 /// Finds the nodes that are not found yet, and the later occurrences; then holds it against running
@@ -331,7 +405,7 @@ fn settled(
         let mut found = found.map_err(ReservationError::Rule)?.into_iter();
         let Some(first) = found.next() else {
             let why = "its rule does not come again".to_owned();
-            return Err(ReservationError::Time { why }.into());
+            return Err(ReservationError::Time { field: "every", why }.into());
         };
         draft.window = first;
         draft.later = found.collect();
@@ -339,7 +413,10 @@ fn settled(
         draft.later.clear();
     }
     if draft.nodes.is_empty() {
-        draft.nodes = nodes_for(state, at, &draft)?;
+        // One that is changed does not stand in its own way.
+        let mut others = state.clone();
+        others.reservations.remove(&draft.name);
+        draft.nodes = nodes_for(&others, at, &draft)?;
         draft.nodes.sort_by_key(|n| n.node);
     }
     if !draft.has(Flag::IgnoreJobs) {
@@ -375,7 +452,7 @@ pub(super) fn nodes_for(
             }
             None => state.nodes.keys().map(|id| ReservedNode { node: *id, part: None }).collect(),
         };
-        return if all.is_empty() { Err(lacking(draft)) } else { Ok(all) };
+        return if all.is_empty() { Err(lacking(draft, false)) } else { Ok(all) };
     }
     // Nodes that are named whole are had as they are, also those that are down.
     if whole
@@ -391,5 +468,5 @@ pub(super) fn nodes_for(
     let window = draft
         .float
         .map_or(draft.window, |away| Window { start: at.plus(away), end: Timestamp::NEVER });
-    slot(draft, &without).at(state, at, window).ok_or_else(|| lacking(draft))
+    slot(draft, &without).at(state, at, window).ok_or_else(|| lacking(draft, false))
 }

@@ -39,7 +39,7 @@ pub(crate) async fn create(
     Extension(caller): Extension<Caller>,
     Body(request): Body<ReservationRequest>,
 ) -> Answer<ReservationView> {
-    let order = Command::CreateReservation(Box::new(order(&app, &request)?));
+    let order = Command::CreateReservation(Box::new(order(&app, &request, None)?));
     done(&app, &caller, order).await
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn plan(
     Extension(caller): Extension<Caller>,
     Body(request): Body<ReservationRequest>,
 ) -> Answer<ReservationPlan> {
-    let order = order(&app, &request)?;
+    let order = order(&app, &request, None)?;
     let try_it = tokio::task::spawn_blocking(move || planned(&app, &caller, &order));
     Ok(Json(try_it.await.map_err(|error| Refusal::fault(error.to_string()))??))
 }
@@ -68,7 +68,8 @@ pub(crate) async fn update(
     Path(name): Path<String>,
     Body(request): Body<ReservationRequest>,
 ) -> Answer<ReservationView> {
-    let order = ReservationOrder { name, ..order(&app, &request)? };
+    let order = order(&app, &request, Some(&name))?;
+    let order = ReservationOrder { name, ..order };
     done(&app, &caller, Command::UpdateReservation(Box::new(order))).await
 }
 
@@ -82,13 +83,21 @@ pub(crate) async fn remove(
     Path(name): Path<String>,
 ) -> Answer<ReservationView> {
     let last = view(&app, &name);
-    command(&app.handle, &caller, Command::DeleteReservation { name }).await?;
+    let order = Command::DeleteReservation { name, standing: false };
+    command(&app.handle, &caller, order).await?;
     last
 }
 
-fn order(app: &App, request: &ReservationRequest) -> Result<ReservationOrder, Refusal> {
+/// A new one, or a change of the one of this name; that there is none the writer says.
+fn order(
+    app: &App,
+    request: &ReservationRequest,
+    changes: Option<&str>,
+) -> Result<ReservationOrder, Refusal> {
+    let state = app.handle.state();
+    let before = changes.and_then(|name| state.reservations.get(name));
     let clock = Clock { now: App::now(), zone: &app.zone };
-    read(request, &app.handle.state(), &clock)
+    read(request, before.map(AsRef::as_ref), &state, &clock)
 }
 
 async fn done(app: &App, caller: &Principal, order: Command) -> Answer<ReservationView> {

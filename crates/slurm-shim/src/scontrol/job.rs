@@ -172,6 +172,9 @@ impl Shown<'_> {
         }
         lines.push(format!("MinCPUsNode={per_task} {} MinTmpDiskNode=0", memory(detail)));
         lines.push(format!("Features={} DelayBoot=00:00:00", null(&detail.features)));
+        if !detail.reservation.is_empty() {
+            lines.push(format!("Reservation={}", detail.reservation));
+        }
         lines.push(format!(
             "OverSubscribe={} Contiguous=0 Licenses={} Network=(null)",
             fields::over_subscribe(detail),

@@ -2,7 +2,7 @@
 
 use muster_api::{ReservationRequest, ReservationView};
 use muster_client::{Client, ClientError};
-use muster_model::{Seconds, TimeLimit};
+use muster_model::{ReservationFlag as Flag, Seconds, TimeLimit, Timestamp};
 use muster_slurm_syntax::duration::print_long;
 use muster_slurm_syntax::{duration, hostlist};
 use std::fmt::Write as _;
@@ -45,12 +45,50 @@ pub(crate) fn node_list(r: &ReservationView) -> String {
     hostlist::fold(&names)
 }
 
+/// When it is over. One without an end is a year long to Slurm's clients.
+pub(crate) fn end(r: &ReservationView) -> Timestamp {
+    const YEAR: Seconds = Seconds(365 * 24 * 3600);
+    r.end_ms.unwrap_or_else(|| r.start_ms.plus(YEAR))
+}
+
 /// How long it is, as Slurm writes it.
 pub(crate) fn length(r: &ReservationView) -> String {
-    match r.end_ms {
-        None => "UNLIMITED".to_owned(),
-        Some(end) => print_long(TimeLimit::Of(Seconds(end.since(r.start_ms).0))),
-    }
+    print_long(TimeLimit::Of(end(r).since(r.start_ms)))
+}
+
+/// The flags in Slurm's order and words, with the time of `PURGE_COMP`.
+fn flags(r: &ReservationView) -> String {
+    const ORDER: [Flag; 20] = [
+        Flag::Maint,
+        Flag::Flex,
+        Flag::Overlap,
+        Flag::IgnoreJobs,
+        Flag::Hourly,
+        Flag::Daily,
+        Flag::Weekday,
+        Flag::Weekend,
+        Flag::Weekly,
+        Flag::SpecNodes,
+        Flag::AnyNodes,
+        Flag::StaticAlloc,
+        Flag::PartNodes,
+        Flag::TimeFloat,
+        Flag::Replace,
+        Flag::ReplaceDown,
+        Flag::PurgeComp,
+        Flag::NoHoldJobsAfter,
+        Flag::Magnetic,
+        Flag::UserDelete,
+    ];
+    let has = |flag: &Flag| r.flags.iter().any(|word| word == flag.word());
+    let told = |flag: Flag| match (flag, r.purge_s) {
+        (Flag::StaticAlloc, _) => "STATIC".to_owned(),
+        (Flag::PurgeComp, Some(after)) => {
+            format!("PURGE_COMP={}", print_long(TimeLimit::Of(Seconds(after))))
+        }
+        _ => flag.word().to_owned(),
+    };
+    ORDER.into_iter().filter(has).map(told).collect::<Vec<_>>().join(",")
 }
 
 /// `ACTIVE` while it lies over the present.
@@ -60,7 +98,7 @@ pub(crate) fn state(r: &ReservationView) -> &'static str {
 
 fn record(r: &ReservationView, style: Style) -> String {
     let nodes = node_list(r);
-    let end = clock::instant_or(r.end_ms, "Unknown");
+    let end = clock::instant(end(r));
     let licences: Vec<String> = r.licences.iter().map(|(n, c)| format!("{n}:{c}")).collect();
     let mut tres = format!("cpu={}", r.cpus);
     if r.gpus > 0 {
@@ -80,7 +118,7 @@ fn record(r: &ReservationView, style: Style) -> String {
             r.cpus,
             or_null(r.features.as_deref().unwrap_or_default()),
             or_null(r.partition.as_deref().unwrap_or_default()),
-            r.flags.join(",")
+            flags(r)
         ),
     ];
     for node in r.nodes.iter().filter(|n| !n.whole) {
@@ -137,6 +175,20 @@ pub(super) fn create(client: &Client, words: &[&str]) -> Outcome {
         _ => return Err(super::too_few("create")),
     };
     let request = read(words)?;
+    let amounts = [
+        &request.nodes,
+        &request.node_count,
+        &request.cores,
+        &request.tres,
+        &request.licences,
+        &request.partition,
+    ];
+    if amounts.iter().all(|text| text.is_none()) {
+        return Err(Failure::error(
+            "scontrol",
+            "CoreCnt, Nodes, NodeCnt, TRES or Watts must be specified.  No reservation created.",
+        ));
+    }
     let made =
         client.reserve(&request).map_err(|error| told("creating the reservation", &error))?;
     out::print(&format!("Reservation created: {}\n", made.name));
@@ -273,7 +325,7 @@ pub(crate) fn table(all: &[ReservationView], header: bool) -> String {
             r.name,
             state(r),
             clock::instant(r.start_ms),
-            clock::instant_or(r.end_ms, "Unknown"),
+            clock::instant(end(r)),
             length(r),
             node_list(r)
         );
@@ -311,6 +363,36 @@ mod tests {
             let word = format!("Duration={text}");
             assert!(super::read(&[&word]).is_err(), "{word}");
         }
+    }
+
+    #[test]
+    fn one_that_floats_is_shown_as_it_would_be_now_and_flags_are_slurms() {
+        // slurmctld sends a floating start as now and so much more, and no end as a year.
+        let view = ReservationView {
+            name: "soon".to_owned(),
+            start_ms: Timestamp::from_secs(3600),
+            float_s: Some(3600),
+            flags: ["USER_DELETE", "TIME_FLOAT", "STATIC_ALLOC", "PURGE_COMP", "MAINT"]
+                .map(str::to_owned)
+                .to_vec(),
+            purge_s: Some(600),
+            ..ReservationView::default()
+        };
+        let text = record(&view, Style::default());
+        assert!(text.contains(" Duration=365-00:00:00\n"), "{text}");
+        assert!(!text.contains("Unknown") && !text.contains("UNLIMITED"), "{text}");
+        assert!(
+            text.contains(" Flags=MAINT,STATIC,TIME_FLOAT,PURGE_COMP=00:10:00,USER_DELETE\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn every_flag_has_its_place_in_slurms_order() {
+        let all: Vec<String> = Flag::WORDS.iter().map(|(_, word)| (*word).to_owned()).collect();
+        let count = all.len();
+        let view = ReservationView { flags: all, ..ReservationView::default() };
+        assert_eq!(flags(&view).split(',').count(), count);
     }
 
     #[test]
