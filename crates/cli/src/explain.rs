@@ -3,7 +3,7 @@
 use muster_model::nearest;
 use std::fmt::Write as _;
 
-use crate::say::{Failure, Outcome, print};
+use crate::say::{Failure, Outcome, tell};
 
 // Every page of docs/errors and docs/reasons by its code; made by build.rs.
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
@@ -12,7 +12,7 @@ include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 pub(crate) fn run(code: &str) -> Outcome {
     match page(code) {
         Some(text) => {
-            print(text);
+            tell(text);
             Ok(0)
         }
         None => {

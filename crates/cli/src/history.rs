@@ -72,8 +72,16 @@ pub(crate) fn run(args: &HistoryArgs) -> Outcome {
     if args.json {
         return say::json(&json!({ "jobs": rows }));
     }
-    let text = table(&rows).text(terminal_width());
-    print(if rows.is_empty() { "no jobs\n" } else { &text });
+    if rows.is_empty() && !args.jobs.is_empty() {
+        return Err(say::no_such_jobs(
+            &args.jobs,
+            "`muster queue` knows those that have not ended",
+        ));
+    }
+    if rows.is_empty() {
+        note("no jobs");
+    }
+    print(&table(&rows).text(terminal_width()));
     Ok(0)
 }
 

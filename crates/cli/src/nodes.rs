@@ -7,7 +7,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 
 use crate::args::Node;
-use crate::say::{self, Failure, Outcome, note, print};
+use crate::say::{self, Failure, Outcome, note, print, tell};
 use crate::table::{Table, terminal_width};
 
 /// Runs the command.
@@ -27,7 +27,7 @@ pub(crate) fn run(command: Node) -> Outcome {
             if json {
                 return say::json(&node);
             }
-            print(&text(&node));
+            tell(&text(&node));
             Ok(0)
         }
         Node::Drain { names, reason } => {

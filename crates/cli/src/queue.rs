@@ -8,7 +8,7 @@ use muster_model::{JobState, Timestamp};
 use serde_json::json;
 
 use crate::args::QueueArgs;
-use crate::say::{self, Failure, Outcome, print};
+use crate::say::{self, Failure, Outcome, note, print};
 use crate::table::{Table, Yield, cut, terminal_width};
 
 /// Time between two looks with `--watch`.
@@ -54,14 +54,23 @@ fn once(client: &Client, args: &QueueArgs) -> Outcome {
         let rows = rows(client, args)?;
         return say::json(&json!({ "jobs": rows }));
     }
-    print(&page(client, args)?);
+    let rows = rows(client, args)?;
+    if rows.is_empty() && !args.jobs.is_empty() {
+        return Err(say::no_such_jobs(&args.jobs, "`muster history` knows those that ended"));
+    }
+    if rows.is_empty() {
+        note("no jobs");
+    }
+    print(&table(&rows, say::now()).text(terminal_width()));
     Ok(0)
 }
 
 fn page(client: &Client, args: &QueueArgs) -> Result<String, Failure> {
     let rows = rows(client, args)?;
-    let stats = if rows.is_empty() { "no jobs\n".to_owned() } else { String::new() };
-    Ok(table(&rows, say::now()).text(terminal_width()) + &stats)
+    if rows.is_empty() {
+        return Ok("no jobs\n".to_owned());
+    }
+    Ok(table(&rows, say::now()).text(terminal_width()))
 }
 
 fn rows(client: &Client, args: &QueueArgs) -> Result<Vec<QueueRow>, Failure> {

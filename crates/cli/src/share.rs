@@ -5,8 +5,8 @@ use muster_api::{PriorityQuery, PriorityRow, ShareLine};
 use muster_client::Client;
 use serde_json::json;
 
-use crate::say::{self, Outcome, print};
-use crate::table::{Table, terminal_width};
+use crate::say::{self, Failure, Outcome, note, print};
+use crate::table::{Table, Yield, terminal_width};
 
 /// `muster priority`.
 #[derive(Args)]
@@ -42,30 +42,20 @@ pub(crate) fn priority(args: &PriorityArgs) -> Outcome {
         return say::json(&json!(page));
     }
     if page.rows.is_empty() {
-        print("no job waits\n");
-        return Ok(0);
+        if args.jobs.is_empty() && args.user.is_none() {
+            note("no job waits");
+            return Ok(0);
+        }
+        let asked: Vec<&str> = args.jobs.iter().chain(&args.user).map(String::as_str).collect();
+        let text = format!("none of {} waits for its turn [E_NOT_FOUND]", asked.join(", "));
+        return Err(Failure::new(text + "\nhint: `muster queue` lists what waits and runs"));
     }
     if !page.multifactor {
-        print(
+        say::tell(
             "jobs come in order of submission (policy.order = \"fifo\"); these factors do not count\n",
         );
     }
-    let mut table = Table::new(&[
-        "JOB",
-        "USER",
-        "ACCOUNT",
-        "PARTITION",
-        "QOS",
-        ">PRIORITY",
-        ">AGE",
-        ">SHARE",
-        ">SIZE",
-        ">PART",
-        ">QOS",
-        ">TRES",
-        ">SITE",
-        ">NICE",
-    ]);
+    let mut table = priority_table();
     for row in &page.rows {
         table.row(priority_cells(row));
     }
@@ -73,8 +63,54 @@ pub(crate) fn priority(args: &PriorityArgs) -> Outcome {
     Ok(0)
 }
 
+fn priority_table() -> Table {
+    Table::new(&[
+        "JOB",
+        "USER",
+        "ACCOUNT",
+        "PARTITION",
+        "QOSNAME",
+        ">PRIORITY",
+        ">AGE",
+        ">ASSOC",
+        ">SHARE",
+        ">SIZE",
+        ">PART",
+        ">QOS",
+        ">TRES",
+        ">SITE",
+        ">NICE",
+    ])
+    .yielding(PRIORITY_YIELDS)
+}
+
+/// What all rows have in common goes first, then terms that are nothing, then names; every term that
+/// counts stays.
+const PRIORITY_YIELDS: &[Yield] = &[
+    Yield::DropSame("QOSNAME"),
+    Yield::DropSame("PARTITION"),
+    Yield::DropZero("ASSOC"),
+    Yield::DropZero("SITE"),
+    Yield::DropZero("NICE"),
+    Yield::DropZero("TRES"),
+    Yield::DropZero("PART"),
+    Yield::DropZero("QOS"),
+    Yield::DropZero("SIZE"),
+    Yield::DropZero("AGE"),
+    Yield::DropZero("SHARE"),
+    Yield::DropSame("ACCOUNT"),
+    Yield::Drop("QOSNAME"),
+    Yield::Drop("PARTITION"),
+    Yield::Shorten("ACCOUNT", 10),
+    Yield::Shorten("USER", 8),
+    Yield::Drop("ACCOUNT"),
+    Yield::Shorten("JOB", 12),
+    Yield::Drop("USER"),
+];
+
 /// The terms that have a column of their own; the rest are of resources.
-const COLUMNS: [&str; 7] = ["age", "fair_share", "job_size", "partition", "qos", "site", "nice"];
+const COLUMNS: [&str; 8] =
+    ["age", "association", "fair_share", "job_size", "partition", "qos", "site", "nice"];
 
 fn priority_cells(row: &PriorityRow) -> Vec<String> {
     let term = |name: &str| row.terms.get(name).copied().unwrap_or(0);
@@ -89,6 +125,7 @@ fn priority_cells(row: &PriorityRow) -> Vec<String> {
         row.qos.clone(),
         row.priority.to_string(),
         shown(term("age")),
+        shown(term("association")),
         shown(term("fair_share")),
         shown(term("job_size")),
         shown(term("partition")),
@@ -103,6 +140,12 @@ fn priority_cells(row: &PriorityRow) -> Vec<String> {
 pub(crate) fn share(args: &ShareArgs) -> Outcome {
     let mut page = Client::connect()?.shares()?;
     if let Some(accounts) = &args.account {
+        for name in accounts.split(',') {
+            if !page.rows.iter().any(|row| row.account == name) {
+                let names = page.rows.iter().map(|row| row.account.as_str());
+                return Err(say::unknown("account", name, names));
+            }
+        }
         page.rows.retain(|row| accounts.split(',').any(|name| name == row.account));
     }
     if args.json {
@@ -110,6 +153,11 @@ pub(crate) fn share(args: &ShareArgs) -> Outcome {
     }
     let mut table = Table::new(&[
         "ACCOUNT", ">SHARES", ">PART", ">USED", ">OF IT", ">LEVEL", ">FACTOR", ">RUNNING", "IN USE",
+    ])
+    .yielding(&[
+        Yield::DropZero("RUNNING"),
+        Yield::Drop("LEVEL"),
+        Yield::Shorten("ACCOUNT", 16),
     ]);
     for row in &page.rows {
         table.row(share_cells(row));
@@ -159,13 +207,47 @@ mod tests {
 
     #[test]
     fn terms_of_a_row_add_up_to_its_priority() {
-        let terms = [("age", 100), ("fair_share", 50), ("gres/gpu", 7), ("cpu", 3), ("nice", 10)];
+        let terms = [
+            ("age", 100),
+            ("association", 20),
+            ("fair_share", 50),
+            ("gres/gpu", 7),
+            ("cpu", 3),
+            ("site", -20),
+            ("nice", 10),
+        ];
         let terms: BTreeMap<String, i64> =
             terms.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
         let row = PriorityRow { job: "7".into(), priority: 150, terms, ..PriorityRow::default() };
         let cells = priority_cells(&row);
         let sum: i64 = cells[6..].iter().map(|cell| cell.parse::<i64>().unwrap_or(0)).sum();
         assert_eq!(sum, 150);
+    }
+
+    #[test]
+    fn eighty_columns_hold_every_term_that_counts() {
+        let terms =
+            ["age", "association", "fair_share", "job_size", "partition", "qos", "gres/gpu"];
+        let terms = terms.into_iter().map(|name| (name.to_owned(), 10_000)).collect();
+        let row = |job: &str, partition: &str| PriorityRow {
+            job: job.into(),
+            user: "a-long-user-name".into(),
+            account: "an-account-with-a-name".into(),
+            partition: partition.into(),
+            qos: format!("qos-of-{partition}"),
+            priority: 70_000,
+            terms: BTreeMap::clone(&terms),
+            ..PriorityRow::default()
+        };
+        let mut table = priority_table();
+        table.row(priority_cells(&row("1234567_[1-1000%10]", "gpu,cpu,long")));
+        table.row(priority_cells(&row("7", "main")));
+        let text = table.text(Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for title in ["PRIORITY", "AGE", "ASSOC", "SHARE", "SIZE", "PART", "QOS", "TRES"] {
+            assert!(text.lines().next().is_some_and(|line| line.contains(title)), "{text}");
+        }
+        assert_eq!(text.matches("10000").count(), 14, "{text}");
     }
 
     #[test]

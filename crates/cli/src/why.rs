@@ -9,7 +9,7 @@ use muster_model::Reason;
 
 use crate::act;
 use crate::args::{One, WhyArgs};
-use crate::say::{self, Outcome, print};
+use crate::say::{self, Outcome, tell};
 
 /// Runs `muster why`.
 pub(crate) fn why(args: &WhyArgs) -> Outcome {
@@ -22,12 +22,12 @@ pub(crate) fn why(args: &WhyArgs) -> Outcome {
     }
     if page.jobs.iter().any(|view| view.beside.is_some()) {
         let answers = page.jobs.iter().filter_map(|view| view.beside.as_ref());
-        print(&answers.map(beside).collect::<Vec<_>>().join("\n"));
+        tell(&answers.map(beside).collect::<Vec<_>>().join("\n"));
         return Ok(0);
     }
     let holders = holders(&client, &page.jobs);
     let texts: Vec<String> = page.jobs.iter().map(|view| explained(view, &holders)).collect();
-    print(&texts.join("\n"));
+    tell(&texts.join("\n"));
     Ok(0)
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn when(args: &One) -> Outcome {
         return say::json(&page);
     }
     for view in &page.jobs {
-        print(&format!("job {}: {}\n", view.job, start(view)));
+        tell(&format!("job {}: {}\n", view.job, start(view)));
     }
     Ok(0)
 }
@@ -110,9 +110,12 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     text.push_str(&tally(view));
     if nothing_would_do(view) {
         text.push_str(
-            "  no single change that was tried would start it now: a shorter limit, fewer GPUs, CPUs \
-             or nodes, less memory, another partition or node\n",
+            "  no single change would start it now (tried: limit, GPUs, CPUs, nodes, memory, partition)",
         );
+        text.push_str(match view.expected_ms {
+            Some(_) => "; it starts as said above\n",
+            None => "; `muster whatif submit` tries several together\n",
+        });
     }
     if !view.suggestions.is_empty() {
         text.push_str("  what would start it now (each was tried):\n");
@@ -180,10 +183,22 @@ fn tally(view: &WhyView) -> String {
 
 /// True where changes to the request were tried and none helps: it waits for what others have, and
 /// is no part of a heterogeneous job, for which none are tried.
+/// Reasons for which changes to the job are tried.
+const HELPED: [&str; 10] = [
+    "RESOURCES",
+    "PRIORITY",
+    "LICENCES",
+    "SWITCHES",
+    "RESERVED",
+    "TOPOLOGY",
+    "GPU_MEMORY",
+    "NODES_UNAVAILABLE",
+    "ASSOCIATION_LIMIT",
+    "QOS_LIMIT",
+];
+
 fn nothing_would_do(view: &WhyView) -> bool {
-    let waits = view.reasons.first().is_some_and(|reason| {
-        matches!(reason.code.as_str(), "RESOURCES" | "PRIORITY" | "LICENCES" | "SWITCHES")
-    });
+    let waits = view.reasons.first().is_some_and(|reason| HELPED.contains(&reason.code.as_str()));
     view.suggestions.is_empty() && waits && !view.job.contains('+')
 }
 
@@ -293,5 +308,20 @@ mod tests {
         assert_eq!(of("--nodelist="), "scontrol update JobId=12 ReqNodeList=");
         assert_eq!(of("--gpus=4"), "scontrol update JobId=12 Gpus=4");
         assert_eq!(of("without --constraint"), "scontrol update JobId=12 Features=");
+    }
+
+    #[test]
+    fn where_nothing_helps_it_says_what_to_do() {
+        let reason =
+            ReasonView { code: "RESERVED".into(), ..ReasonView::full(&Reason::HeldByUser) };
+        let mut view =
+            WhyView { state: "pending".into(), reasons: vec![reason], ..WhyView::default() };
+        let text = explained(&view, &BTreeMap::new());
+        assert!(text.contains("partition); `muster whatif submit` tries several"), "{text}");
+        view.expected_ms = Some(Timestamp::from_secs(0));
+        let text = explained(&view, &BTreeMap::new());
+        assert!(text.contains("partition); it starts as said above\n"), "{text}");
+        view.reasons[0].code = "DEPENDENCY".into();
+        assert!(!explained(&view, &BTreeMap::new()).contains("no single change"));
     }
 }
