@@ -148,6 +148,9 @@ pub struct JobPatch {
     /// `Priority`; admins only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
+    /// `SiteFactor`; admins only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site_factor: Option<i64>,
     /// `Comment`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,

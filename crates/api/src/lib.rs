@@ -10,6 +10,7 @@
 //! assert_eq!(task.to_string(), "900_3");
 //! ```
 
+pub mod account;
 pub mod act;
 pub mod admin;
 pub mod endpoint;
@@ -29,6 +30,7 @@ pub mod view;
 pub mod whatif;
 pub mod why;
 
+pub use account::{AccountView, MemberView, QosView, UseView};
 pub use act::{
     Action, ActionRequest, ActionResponse, ActionResult, JobFilter, JobPatch, SignalScope,
 };
@@ -45,8 +47,8 @@ pub use job::{
 };
 pub use job_ref::{JobRef, JobRefError};
 pub use node::{
-    AccountView, DeviceView, DrainRequest, ForeignView, LicenceView, NodeJob, NodePage, NodeState,
-    NodeView, PartitionView, QosView, SwitchView,
+    DeviceView, DrainRequest, ForeignView, LicenceView, NodeJob, NodePage, NodeState, NodeView,
+    PartitionView, SwitchView,
 };
 pub use priority::{PriorityPage, PriorityQuery, PriorityRow, ShareLine, SharePage};
 pub use queue::{ArrayView, QueueDetail, QueuePage, QueueQuery, QueueRow};

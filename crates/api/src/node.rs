@@ -228,31 +228,6 @@ pub struct PartitionView {
     pub allow_accounts: BTreeSet<String>,
 }
 
-/// An account.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AccountView {
-    /// Its name.
-    pub name: String,
-    /// The account above it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<String>,
-    /// Who may use it; absent is everybody.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub users: Option<BTreeSet<String>>,
-    /// Users for whom it is the default.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub default_for: BTreeSet<String>,
-}
-
-/// A quality of service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct QosView {
-    /// Its name.
-    pub name: String,
-    /// Added to the priority of its jobs.
-    pub priority: u32,
-}
-
 /// A licence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LicenceView {

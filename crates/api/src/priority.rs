@@ -68,7 +68,7 @@ pub struct PriorityRow {
     /// It was set by hand, and there are no terms.
     #[serde(default, skip_serializing_if = "is_default")]
     pub by_hand: bool,
-    /// The terms by name: `site`, `age`, `fair_share`, `job_size`, `partition`, `qos`, `nice` (taken
+    /// The terms by name: `site`, `age`, `association`, `fair_share`, `job_size`, `partition`, `qos`, `nice` (taken
     /// away), and weighted resources by theirs.
     pub terms: BTreeMap<String, i64>,
     /// The factors behind the terms, in billionths.
@@ -131,6 +131,7 @@ impl PriorityRow {
         let spec = &job.spec;
         let named = [
             ("age", f.age),
+            ("association", f.association),
             ("fair_share", f.fair_share),
             ("job_size", f.job_size),
             ("partition", f.partition),
@@ -164,6 +165,7 @@ impl PriorityPage {
         let weights = &state.policy.priority.weights;
         let named = [
             ("age", weights.age),
+            ("association", weights.association),
             ("fair_share", weights.fair_share),
             ("job_size", weights.job_size),
             ("partition", weights.partition),

@@ -280,7 +280,7 @@ impl AccountSection {
 impl AssociationSection {
     /// The user's shares and limits.
     pub fn member(&self) -> Member {
-        Member { shares: self.shares.0, limits: association_limits!(self) }
+        Member { shares: self.shares.0, priority: self.priority, limits: association_limits!(self) }
     }
 }
 
@@ -332,6 +332,7 @@ impl From<&PrioritySection> for PriorityPolicy {
         Self {
             weights: Weights {
                 age: s.age,
+                association: s.association,
                 fair_share: s.fair_share,
                 job_size: s.job_size,
                 partition: s.partition,

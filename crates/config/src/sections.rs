@@ -270,6 +270,8 @@ limited_section! {
         guarantee: Option<QuotaWords> = None, "table of cpus, gpus, memory";
         /// Its fair share among its siblings; `parent` makes no difference beneath it.
         shares: ShareWord = ShareWord::default(), "number or parent";
+        /// What its jobs get of the association factor; without it what the account above says.
+        priority: Option<u32> = None, "number";
     }
 }
 
@@ -282,6 +284,8 @@ limited_section! {
         user: String = String::new(), "text, required";
         /// The user's fair share among those of the account.
         shares: ShareWord = ShareWord::default(), "number or parent";
+        /// What the user's jobs get of the association factor; without it what the account says.
+        priority: Option<u32> = None, "number";
     }
 }
 
@@ -291,6 +295,8 @@ section! {
     one "priority" PrioritySection {
         /// What the time since a job is free to start counts for, at most.
         age: u32 = 0, "number";
+        /// What its association's priority against the highest counts for (`PriorityWeightAssoc`).
+        association: u32 = 0, "number";
         /// What its user's and account's use against their shares counts for.
         fair_share: u32 = 0, "number";
         /// What its size counts for.

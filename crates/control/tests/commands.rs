@@ -189,6 +189,7 @@ fn what_is_for_admins_is_refused_to_users() {
     for command in [
         change(JobChange { nice: Some(-1), ..default() }),
         change(JobChange { priority: Some(Some(7)), ..default() }),
+        change(JobChange { site_factor: Some(9), ..default() }),
         Command::Suspend { jobs: one(id), suspend: true },
         Command::DrainNodes { nodes: vec!["n1".into()], reason: "x".into() },
         Command::ResumeNodes { nodes: vec!["n1".into()] },
@@ -200,9 +201,13 @@ fn what_is_for_admins_is_refused_to_users() {
     }
     desk.ask(&user(1000), change(JobChange { nice: Some(5), ..default() })).unwrap();
     desk.ask(&root(), change(JobChange { priority: Some(Some(7)), ..default() })).unwrap();
+    desk.ask(&root(), change(JobChange { site_factor: Some(-9), ..default() })).unwrap();
+    let far = change(JobChange { site_factor: Some(i64::MIN), ..default() });
+    assert_eq!(desk.ask(&root(), far).unwrap_err().code(), "E_VALUE_BAD");
     // What an admin set does not stand in the way of the owner's next change.
     desk.ask(&user(1000), change(JobChange { name: Some("new".into()), ..default() })).unwrap();
     assert_eq!((desk.job(id).spec.nice, desk.job(id).spec.priority), (5, Some(7)));
+    assert_eq!(desk.job(id).spec.site_factor, -9);
 }
 
 #[test]

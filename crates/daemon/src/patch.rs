@@ -26,6 +26,7 @@ pub(crate) fn read(
         account: patch.account.clone(),
         qos: patch.qos.clone(),
         nice: patch.nice,
+        site_factor: patch.site_factor,
         priority: patch.priority.map(Some),
         requeue: patch.requeue,
         comment: patch.comment.clone(),

@@ -155,6 +155,7 @@ fn account(section: &muster_config::AccountSection) -> Account {
         default_for: section.default_for.clone(),
         quota: section.quota(),
         shares: section.shares.0,
+        priority: section.priority,
         limits: section.limits(),
         ..Account::default()
     }

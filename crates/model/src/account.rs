@@ -22,6 +22,10 @@ pub struct Account {
     /// Its fair share among its siblings.
     #[serde(skip_serializing_if = "is_default")]
     pub shares: Shares,
+    /// What its jobs get of the association factor, against the highest there is; `None` is what the
+    /// account above says.
+    #[serde(skip_serializing_if = "is_default")]
+    pub priority: Option<u32>,
     /// Limits on it and all beneath.
     #[serde(skip_serializing_if = "is_default")]
     pub limits: AssociationLimits,
@@ -46,6 +50,11 @@ impl Account {
     /// True where this user may charge to it.
     pub fn admits(&self, user: &str) -> bool {
         self.users.as_ref().is_none_or(|users| users.contains(user))
+    }
+
+    /// The priorities that it and its users are given.
+    pub fn priorities(&self) -> impl Iterator<Item = u32> {
+        self.members.values().filter_map(|member| member.priority).chain(self.priority)
     }
 
     /// True where it or one of its users is limited in anything.

@@ -30,6 +30,9 @@ pub struct Member {
     /// The user's fair share among the account's users and accounts.
     #[serde(skip_serializing_if = "is_default")]
     pub shares: Shares,
+    /// What the user's jobs get of the association factor; `None` is what the account says.
+    #[serde(skip_serializing_if = "is_default")]
+    pub priority: Option<u32>,
     /// The user's limits.
     #[serde(skip_serializing_if = "is_default")]
     pub limits: AssociationLimits,
@@ -78,6 +81,13 @@ pub struct AssociationLimits {
 }
 
 impl State {
+    /// The priority of an association: the user's own, or of the nearest account that has one; 0
+    /// where none has (sacctmgr manual, `Priority`).
+    pub fn association_priority(&self, account: &str, user: &str) -> u32 {
+        let own = self.accounts.get(account).and_then(|a| a.members.get(user)?.priority);
+        own.or_else(|| self.lineage(account).find_map(|a| a.priority)).unwrap_or(0)
+    }
+
     /// An account and all above it, itself first; at most as many as there are accounts.
     pub fn lineage<'a>(&'a self, account: &str) -> impl Iterator<Item = &'a Account> {
         let of = |name: &str| self.accounts.get(name).map(AsRef::as_ref);

@@ -3,7 +3,7 @@
 //! The formula is Slurm's (multifactor priority page):
 //!
 //! ```text
-//! priority = site factor + age + fair share + job size + partition + QOS + TRES… − nice
+//! priority = site factor + age + association + fair share + job size + partition + QOS + TRES… − nice
 //! ```
 //! A factor is a part of one in billionths ([`WHOLE`]); its term is the factor times its weight, cut
 //! to a whole number. The priority is the sum of the terms, so what a view shows adds up exactly. A
@@ -63,6 +63,9 @@ pub struct Weights {
     /// The time since it is free to start.
     #[serde(skip_serializing_if = "is_default")]
     pub age: u32,
+    /// What its association is given, against the highest.
+    #[serde(skip_serializing_if = "is_default")]
+    pub association: u32,
     /// What its user and account used, against their shares.
     #[serde(skip_serializing_if = "is_default")]
     pub fair_share: u32,
@@ -112,7 +115,8 @@ impl Default for PriorityPolicy {
 impl Weights {
     /// The highest sum that factors can come to.
     pub fn sum(&self) -> u64 {
-        let named = [self.age, self.fair_share, self.job_size, self.partition, self.qos];
+        let named =
+            [self.age, self.association, self.fair_share, self.job_size, self.partition, self.qos];
         named.into_iter().chain(self.tres.values().copied()).map(u64::from).sum()
     }
 }
@@ -126,6 +130,8 @@ pub struct Factors {
     pub site: i64,
     /// Age: factor and term.
     pub age: (u64, i64),
+    /// Association: factor and term.
+    pub association: (u64, i64),
     /// Fair share: factor and term.
     pub fair_share: (u64, i64),
     /// Size: factor and term.
@@ -146,8 +152,16 @@ impl Factors {
         if let Some(by_hand) = self.by_hand {
             return i64::from(by_hand);
         }
-        let terms = [self.site, self.age.1, self.fair_share.1, self.job_size.1, self.partition.1];
-        let terms = terms.into_iter().chain([self.qos.1]);
+        let terms = [
+            self.site,
+            self.age.1,
+            self.association.1,
+            self.fair_share.1,
+            self.job_size.1,
+            self.partition.1,
+            self.qos.1,
+        ];
+        let terms = terms.into_iter();
         let all = terms.chain(self.tres.values().map(|(_, term)| *term));
         all.fold(0i64, i64::saturating_add).saturating_sub(self.nice)
     }
@@ -164,6 +178,7 @@ pub struct Priorities<'a> {
     shares: Arc<FairShare>,
     highest_partition: u32,
     highest_qos: u32,
+    highest_association: u32,
     cluster: Tres,
     partitions: BTreeMap<&'a str, Tres>,
 }
@@ -182,6 +197,12 @@ impl<'a> Priorities<'a> {
             shares: Arc::new(shares),
             highest_partition: state.partitions.values().map(|p| p.priority).max().unwrap_or(0),
             highest_qos: state.qos.values().map(|q| q.priority).max().unwrap_or(0),
+            highest_association: state
+                .accounts
+                .values()
+                .flat_map(|account| account.priorities())
+                .max()
+                .unwrap_or(0),
             cluster: capacity(state.nodes.values()),
             partitions: partitions.map(|p| (p.name.as_str(), all(p))).collect(),
         }
@@ -206,10 +227,15 @@ impl<'a> Priorities<'a> {
             spec.partitions.iter().filter_map(|name| self.state.partitions.get(name));
         let partition = of_partitions.map(|p| p.priority).max().unwrap_or(0);
         let qos = self.state.qos.get(&spec.qos).map_or(0, |qos| qos.priority);
+        let association = match weights.association {
+            0 => 0,
+            _ => self.state.association_priority(&spec.account, &spec.owner.user),
+        };
         Factors {
             by_hand: None,
             site: spec.site_factor,
             age: term(self.age(job), weights.age),
+            association: term(part(association, self.highest_association), weights.association),
             fair_share: term(
                 self.shares.factor(&spec.account, &spec.owner.user),
                 weights.fair_share,

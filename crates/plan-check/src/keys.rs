@@ -66,6 +66,7 @@ impl<'a> Keys<'a> {
         let who = (job.spec.account.clone(), job.spec.owner.user.clone());
         let mut sum = [
             term(part(aged.cast_unsigned(), policy.max_age.0 * 1000), weights.age),
+            term(self.association(&who), weights.association),
             term(self.fair.get(&who).copied().unwrap_or(0), weights.fair_share),
             term(self.size(job), weights.job_size),
             term(part(partition, highest.unwrap_or(0)), weights.partition),
@@ -81,6 +82,23 @@ impl<'a> Keys<'a> {
             sum += term(part(asked.get(kind), of), *weight);
         }
         sum + job.spec.site_factor - job.spec.nice
+    }
+
+    /// What the association of a user is given, against the highest that any is given.
+    fn association(&self, (account, user): &Association) -> u64 {
+        let all = self.state.accounts.values();
+        let given = all.flat_map(|a| a.members.values().map(|m| m.priority).chain([a.priority]));
+        let highest = given.flatten().max().unwrap_or(0);
+        let mut own = None;
+        let mut at = self.state.accounts.get(account);
+        for _ in 0..=self.state.accounts.len() {
+            let Some(here) = at else { break };
+            let of_user = here.members.get(user).and_then(|m| m.priority);
+            // Only the account that is charged knows the user.
+            own = own.or(of_user.filter(|_| here.name == *account)).or(here.priority);
+            at = here.parent.as_ref().and_then(|name| self.state.accounts.get(name));
+        }
+        part(u64::from(own.unwrap_or(0)), u64::from(highest))
     }
 
     fn since(&self, job: &Job) -> Timestamp {

@@ -96,7 +96,8 @@ proptest! {
                 if lab.state.policy.order == muster_model::OrderMode::Multifactor {
                     let f = priorities.factors(job);
                     let tres: i64 = f.tres.values().map(|(_, term)| term).sum();
-                    let terms = f.site + f.age.1 + f.fair_share.1 + f.job_size.1 + f.partition.1;
+                    let terms = f.site + f.age.1 + f.association.1 + f.fair_share.1;
+                    let terms = terms + f.job_size.1 + f.partition.1;
                     let sum = f.by_hand.map_or(terms + f.qos.1 + tres - f.nice, i64::from);
                     prop_assert_eq!(used, sum);
                 }

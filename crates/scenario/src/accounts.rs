@@ -142,11 +142,14 @@ pub(crate) fn account(state: &State, words: &[Word]) -> Read<EventKind> {
         match key {
             "parent" => account.parent = Some(value.to_owned()),
             "shares" => account.shares = shares(value)?,
+            "priority" => account.priority = Some(count_or_none(value)?),
             _ => {
                 if !preempt::account_field(&mut account, key, value)?
                     && !association(&mut account.limits, key, value)?
                 {
-                    let own = [&["parent", "shares", "guarantee-gpus"][..], &ASSOCIATION].concat();
+                    let own =
+                        [&["parent", "shares", "priority", "guarantee-gpus"][..], &ASSOCIATION]
+                            .concat();
                     return Err(unknown("an account", key, &own));
                 }
             }
@@ -178,9 +181,10 @@ pub(crate) fn user(state: &State, words: &[Word]) -> Read<EventKind> {
         match key {
             "account" => {}
             "shares" => member.shares = shares(value)?,
+            "priority" => member.priority = Some(count_or_none(value)?),
             _ => {
                 if !association(&mut member.limits, key, value)? {
-                    let own = [&["account", "shares"][..], &ASSOCIATION].concat();
+                    let own = [&["account", "shares", "priority"][..], &ASSOCIATION].concat();
                     return Err(unknown("a user", key, &own));
                 }
             }
@@ -264,6 +268,7 @@ pub(crate) fn priority(policy: &mut Policy, key: &str, value: &str) -> Read<bool
             policy.order = choice("an order", value, &among)?;
         }
         "age" => of.weights.age = count_or_none(value)?,
+        "association" => of.weights.association = count_or_none(value)?,
         "fair-share" => of.weights.fair_share = count_or_none(value)?,
         "job-size" => of.weights.job_size = count_or_none(value)?,
         "partition" => of.weights.partition = count_or_none(value)?,

@@ -74,6 +74,7 @@ const POLICY: &[&str] = &[
     "kill-invalid-dependency",
     "order",
     "age",
+    "association",
     "fair-share",
     "job-size",
     "partition",

@@ -157,8 +157,12 @@ pub(crate) fn priority(state: &State, now: Timestamp) -> Vec<String> {
             return format!("{} {by_hand} = set by hand", title(state, job.id));
         }
         let tres: i64 = f.tres.values().map(|(_, term)| term).sum();
+        let association = match state.policy.priority.weights.association {
+            0 => String::new(),
+            _ => format!(" + association {}", f.association.1),
+        };
         format!(
-            "{} {} = site {} + age {} + fair share {} + size {} + partition {} + qos {} + tres {tres} - nice {}",
+            "{} {} = site {} + age {}{association} + fair share {} + size {} + partition {} + qos {} + tres {tres} - nice {}",
             title(state, job.id),
             f.sum(),
             f.site,

@@ -1,11 +1,13 @@
-//! `sacctmgr list …`: accounts, users and QOS as far as clients look them up.
+//! `sacctmgr list …`: associations, accounts, users and QOS (sacctmgr manual).
 //!
-//! Changes are refused: accounts stand in muster's configuration file.
+//! Changes are refused with where to make them: accounts stand in muster's configuration file.
 
 use std::collections::BTreeSet;
 
-use muster_api::AccountView;
+use muster_api::{AccountView, MemberView, QosView};
 use muster_client::Client;
+use muster_model::{AssociationLimits, PreemptMode, Seconds, TimeLimit, Tres};
+use muster_slurm_syntax::duration::print_long;
 
 use crate::fail::{Failure, Outcome};
 use crate::getopt::{self, NO_SHORT, Opt, Order, Parsed, flag, value};
@@ -52,25 +54,32 @@ const FIELDS: &[Field] = &[
     ("id", "ID", 6),
     ("lft", "LFT", 6),
     ("maxjobs", "MaxJobs", 7),
+    ("maxjobspa", "MaxJobsPA", 9),
     ("maxjobspu", "MaxJobsPU", 9),
     ("maxsubmit", "MaxSubmit", 9),
+    ("maxsubmitpa", "MaxSubmitPA", 11),
     ("maxsubmitpu", "MaxSubmitPU", 11),
     ("maxtres", "MaxTRES", 13),
     ("maxtresmins", "MaxTRESMins", 13),
     ("maxtrespernode", "MaxTRESPerNode", 14),
+    ("maxtrespa", "MaxTRESPA", 13),
     ("maxtrespu", "MaxTRESPU", 13),
     ("maxwall", "MaxWall", 11),
+    ("minpriothresh", "MinPrioThresh", 13),
+    ("mintres", "MinTRES", 13),
     ("name", "Name", 10),
     ("organization", "Org", 20),
     ("parentname", "ParentName", 10),
     ("partition", "Partition", 10),
     ("preempt", "Preempt", 10),
+    ("preemptexempttime", "PreemptExemptTime", 19),
     ("preemptmode", "PreemptMode", 11),
     ("priority", "Priority", 10),
     ("qos", "QOS", 20),
     ("rpc", "RPC", 5),
     ("share", "Share", 9),
     ("usagefactor", "UsageFactor", 11),
+    ("usagethres", "UsageThres", 10),
     ("user", "User", 10),
     ("wckeys", "WCKeys", 10),
 ];
@@ -89,65 +98,107 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let (Some(verb), Some(entity)) = (words.first(), words.get(1)) else {
         return crate::help("sacctmgr", TABLE);
     };
-    if !["list", "show"]
-        .iter()
-        .any(|known| verb.len() >= 3 && known.starts_with(&verb.to_ascii_lowercase()))
-    {
-        return Err(Failure::error(
-            "sacctmgr",
-            &format!(
-                "{verb} is not offered: accounts and QOS stand in muster's configuration file\nhint: change it and run `scontrol reconfigure`"
-            ),
-        ));
+    let verb = verb.to_ascii_lowercase();
+    let entity = Entity::of(entity);
+    if !["list", "show"].iter().any(|known| verb.len() >= 3 && known.starts_with(&verb)) {
+        return Err(changes(&verb, entity));
     }
-    let query = Query::read(&words[2..]);
+    let Some(entity) = entity else {
+        let text = format!("list {} is not offered yet", words[1]);
+        return Err(Failure::error("sacctmgr", &text));
+    };
+    let query = Query::read(&words[2..])?;
     let failed = |error| Failure::client("sacctmgr", &error);
     let client = Client::connect().map_err(failed)?;
     let cluster = client.ping().map_err(failed)?.cluster;
-    let entity = entity.to_ascii_lowercase();
-    let (default, rows) = if entity.starts_with("user") {
-        let accounts = client.accounts().map_err(failed)?;
-        (
-            user_fields(parsed.has("associations")),
-            users(&accounts, &cluster, &query, parsed.has("associations")),
-        )
-    } else if entity.starts_with("assoc") {
-        let accounts = client.accounts().map_err(failed)?;
-        (ASSOCIATION_FIELDS, associations(&accounts, &cluster, &query))
-    } else if entity.starts_with("acc") {
-        let accounts = client.accounts().map_err(failed)?;
-        ("account,description,organization", of_accounts(&accounts, &cluster, &query))
-    } else if entity == "qos" {
-        let rows = client.qos().map_err(failed)?.into_iter().map(|qos| {
-            vec![
-                ("name", qos.name),
-                ("priority", qos.priority.to_string()),
-                ("gracetime", "00:00:00".to_owned()),
-                ("preemptmode", "cluster".to_owned()),
-                ("usagefactor", "1.000000".to_owned()),
-            ]
-        });
-        (QOS_FIELDS, rows.collect())
-    } else if entity.starts_with("cluster") {
-        let row = vec![
-            ("cluster", cluster),
-            ("controlhost", "127.0.0.1".to_owned()),
-            ("controlport", "0".to_owned()),
-            ("rpc", "9728".to_owned()),
-            ("share", "1".to_owned()),
-            ("qos", "normal".to_owned()),
-        ];
-        ("cluster,controlhost,controlport,rpc,share,qos,defaultqos", vec![row])
+    let with = parsed.has("associations") || query.associations;
+    let accounts = || client.accounts().map_err(failed);
+    let (default, rows) = match entity {
+        Entity::User => (user_fields(with), users(&accounts()?, &cluster, &query, with)),
+        Entity::Association => (ASSOCIATION_FIELDS, associations(&accounts()?, &cluster, &query)),
+        Entity::Account => {
+            let rows = of_accounts(&accounts()?, &cluster, &query, with);
+            (account_fields(with), rows)
+        }
+        Entity::Qos => {
+            let all = client.qos().map_err(failed)?;
+            let asked = all.iter().filter(|qos| query.takes(&qos.name, ""));
+            (QOS_FIELDS, asked.map(of_qos).collect())
+        }
+        Entity::Cluster => ("cluster,controlhost,controlport,rpc,share,qos,defaultqos", {
+            let row = vec![
+                ("cluster", cluster.clone()),
+                ("controlhost", "127.0.0.1".to_owned()),
+                ("controlport", "0".to_owned()),
+                ("rpc", "9728".to_owned()),
+                ("share", "1".to_owned()),
+                ("qos", "normal".to_owned()),
+            ];
+            vec![row]
+        }),
+    };
+    let rows: Vec<Row> = if query.clusters.is_empty() || query.clusters.contains(&cluster) {
+        rows
     } else {
-        return Err(Failure::error("sacctmgr", &format!("list {entity} is not offered yet")));
+        Vec::new()
     };
     let format = query.format.as_deref().unwrap_or(default);
     out::print(&table(format, &rows, &parsed)?);
     Ok(0)
 }
 
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entity {
+    User,
+    Association,
+    Account,
+    Qos,
+    Cluster,
+}
+
+impl Entity {
+    /// What a word, or the beginning of one, names.
+    fn of(word: &str) -> Option<Self> {
+        let lower = word.to_ascii_lowercase();
+        let names = [
+            ("users", 1, Self::User),
+            ("associations", 2, Self::Association),
+            ("accounts", 2, Self::Account),
+            ("qos", 1, Self::Qos),
+            ("clusters", 2, Self::Cluster),
+        ];
+        let is = |(name, least, _): &&(&str, usize, Self)| {
+            lower.len() >= *least && name.starts_with(&lower)
+        };
+        names.iter().find(is).map(|(.., entity)| *entity)
+    }
+}
+
+/// Where a change is made: in the file that is read here.
+fn changes(verb: &str, entity: Option<Entity>) -> Failure {
+    let known = ["add", "create", "modify", "update", "delete", "remove", "dump", "load"];
+    if !known.iter().any(|word| verb.len() >= 3 && word.starts_with(verb)) {
+        return Failure::says(format!("invalid keyword: {verb}"));
+    }
+    let section = match entity {
+        Some(Entity::User | Entity::Association) => {
+            "[[association]], or the users of its [[account]],"
+        }
+        Some(Entity::Qos) => "[[qos]]",
+        Some(Entity::Cluster) => "[cluster]",
+        Some(Entity::Account) | None => "[[account]]",
+    };
+    let file = muster_config::Source::find(None).path;
+    let text = format!(
+        "{verb} is not offered: edit {section} in {}, then `muster config reload`",
+        file.display()
+    );
+    Failure::error("sacctmgr", &text)
+}
+
 const ASSOCIATION_FIELDS: &str = "cluster,account,user,partition,share,priority,grpjobs,grptres,grpsubmit,grpwall,grptresmins,maxjobs,maxtres,maxtrespernode,maxsubmit,maxwall,maxtresmins,qos,defaultqos,grptresrunmins";
-const QOS_FIELDS: &str = "name,priority,gracetime,preempt,preemptmode,flags,usagefactor,grptres,grptresmins,grptresrunmins,grpjobs,grpsubmit,grpwall,maxtres,maxtrespernode,maxtresmins,maxwall,maxtrespu,maxjobspu,maxsubmitpu";
+const QOS_FIELDS: &str = "name,priority,gracetime,preempt,preemptexempttime,preemptmode,flags,usagethres,usagefactor,grptres,grptresmins,grptresrunmins,grpjobs,grpsubmit,grpwall,maxtres,maxtrespernode,maxtresmins,maxwall,maxtrespu,maxjobspu,maxsubmitpu,maxtrespa,maxjobspa,maxsubmitpa,mintres";
 
 fn user_fields(associations: bool) -> &'static str {
     if associations {
@@ -157,46 +208,76 @@ fn user_fields(associations: bool) -> &'static str {
     }
 }
 
+fn account_fields(associations: bool) -> &'static str {
+    if associations {
+        "account,description,organization,cluster,parentname,user,share,priority,grpjobs,grptres,grpsubmit,grpwall,grptresmins,maxjobs,maxtres,maxtrespernode,maxsubmit,maxwall,maxtresmins,qos,defaultqos,grptresrunmins"
+    } else {
+        "account,description,organization"
+    }
+}
+
 /// The words behind the entity: names and conditions.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
     names: Vec<String>,
     accounts: Vec<String>,
+    clusters: Vec<String>,
+    parents: Vec<String>,
     format: Option<String>,
+    associations: bool,
 }
 
 impl Query {
-    fn read(words: &[&str]) -> Self {
+    fn read(words: &[&str]) -> Result<Self, Failure> {
         let mut query = Self::default();
         let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
-        for word in words.iter().filter(|word| !word.eq_ignore_ascii_case("where")) {
+        for word in words {
+            let lower = word.to_ascii_lowercase();
             match word.split_once('=') {
+                None if lower.starts_with("witha") => query.associations = true,
+                // What is deleted, changed by whom or inherited is not kept here.
+                None if lower == "where"
+                    || lower == "tree"
+                    || lower.starts_with("withd")
+                    || lower.starts_with("withcoord")
+                    || lower.starts_with("wopi")
+                    || lower.starts_with("wopl") => {}
                 None => query.names.extend(list(word)),
-                Some((key, value)) => match key.to_ascii_lowercase().as_str() {
+                Some((_, value)) => match lower.split('=').next().unwrap_or_default() {
                     "format" | "fields" => query.format = Some(value.to_owned()),
                     "account" | "accounts" | "acct" => query.accounts.extend(list(value)),
                     "name" | "names" | "user" | "users" => query.names.extend(list(value)),
-                    _ => {}
+                    "cluster" | "clusters" => query.clusters.extend(list(value)),
+                    "parent" | "parentname" => query.parents.extend(list(value)),
+                    _ => return Err(Failure::says(format!(" Unknown condition: {word}"))),
                 },
             }
         }
-        query
+        Ok(query)
     }
 
     fn takes(&self, name: &str, account: &str) -> bool {
         (self.names.is_empty() || self.names.iter().any(|n| n == name))
             && (self.accounts.is_empty() || self.accounts.iter().any(|a| a == account))
     }
+
+    fn takes_parent(&self, account: &AccountView) -> bool {
+        let parent = account.parent.as_deref().unwrap_or("root");
+        self.parents.is_empty() || self.parents.iter().any(|name| name == parent)
+    }
+}
+
+/// Everybody who is named in an account.
+pub(crate) fn named(account: &AccountView) -> impl Iterator<Item = String> {
+    let listed = account.users.iter().flatten().chain(&account.default_for);
+    listed.chain(account.members.keys()).cloned()
 }
 
 /// Everybody who is named anywhere, the caller, and whoever is asked for.
 pub(crate) fn people(accounts: &[AccountView], query: &Query) -> BTreeSet<String> {
     let mut people = BTreeSet::from([ident::own_name(), "root".to_owned()]);
     people.extend(query.names.iter().filter(|name| ident::uid_of(name).is_some()).cloned());
-    for account in accounts {
-        people.extend(account.default_for.iter().cloned());
-        people.extend(account.users.iter().flatten().cloned());
-    }
+    people.extend(accounts.iter().flat_map(named));
     people
 }
 
@@ -204,7 +285,8 @@ pub(crate) fn admits(account: &AccountView, user: &str) -> bool {
     account.users.as_ref().is_none_or(|users| users.contains(user))
 }
 
-fn default_account(accounts: &[AccountView], user: &str) -> String {
+/// The account of a user's jobs that name none.
+pub(crate) fn default_account(accounts: &[AccountView], user: &str) -> String {
     let marked = accounts.iter().find(|account| account.default_for.contains(user));
     let fallback = || accounts.iter().find(|account| admits(account, user));
     marked.or_else(fallback).map(|account| account.name.clone()).unwrap_or_default()
@@ -222,10 +304,11 @@ fn users(accounts: &[AccountView], cluster: &str, query: &Query, associations: b
             ("adminlevel", admin.to_owned()),
         ];
         if associations {
-            rows.extend(
-                own.into_iter()
-                    .map(|account| [base.clone(), association(account, cluster)].concat()),
-            );
+            rows.extend(own.into_iter().map(|account| {
+                let member = account.members.get(&user).cloned();
+                [base.clone(), member_row(account, &member.unwrap_or_else(one_share), cluster)]
+                    .concat()
+            }));
         } else if !own.is_empty() {
             rows.push(base);
         }
@@ -233,26 +316,72 @@ fn users(accounts: &[AccountView], cluster: &str, query: &Query, associations: b
     rows
 }
 
-fn association(account: &AccountView, cluster: &str) -> Row {
+/// Who is not described has one share and no limits.
+fn one_share() -> MemberView {
+    MemberView { shares: Some(1), ..MemberView::default() }
+}
+
+/// What every association has.
+fn association(
+    account: &AccountView,
+    shares: Option<u32>,
+    limits: &AssociationLimits,
+    cluster: &str,
+) -> Row {
+    let shares = shares.map_or_else(|| "parent".to_owned(), |shares| shares.to_string());
+    let tres = |amounts: &Tres| amounts.to_string();
     vec![
         ("cluster", cluster.to_owned()),
         ("account", account.name.clone()),
-        ("parentname", account.parent.clone().unwrap_or_default()),
-        ("share", "1".to_owned()),
-        ("fairshare", "1".to_owned()),
+        ("share", shares.clone()),
+        ("fairshare", shares),
         ("qos", "normal".to_owned()),
+        ("grpjobs", bare(limits.grp_jobs)),
+        ("grpsubmit", bare(limits.grp_submit_jobs)),
+        ("grptres", tres(&limits.grp_tres)),
+        ("grptresmins", tres(&limits.grp_tres_mins)),
+        ("grptresrunmins", tres(&limits.grp_tres_run_mins)),
+        ("grpwall", wall(limits.grp_wall)),
+        ("maxjobs", bare(limits.max_jobs)),
+        ("maxsubmit", bare(limits.max_submit_jobs)),
+        ("maxtres", tres(&limits.max_tres)),
+        ("maxtrespernode", tres(&limits.max_tres_per_node)),
+        ("maxtresmins", tres(&limits.max_tres_mins)),
+        ("maxwall", wall(limits.max_wall)),
     ]
+}
+
+fn bare(limit: Option<u32>) -> String {
+    limit.map(|limit| limit.to_string()).unwrap_or_default()
+}
+
+fn wall(limit: Option<Seconds>) -> String {
+    limit.map(|limit| print_long(TimeLimit::Of(limit))).unwrap_or_default()
+}
+
+fn member_row(account: &AccountView, member: &MemberView, cluster: &str) -> Row {
+    let mut row = association(account, member.shares, &member.limits, cluster);
+    row.push(("priority", bare(member.priority)));
+    row
+}
+
+fn account_row(account: &AccountView, cluster: &str) -> Row {
+    let mut row = association(account, account.shares, &account.limits, cluster);
+    row.push(("parentname", account.parent.clone().unwrap_or_else(|| "root".to_owned())));
+    row.push(("priority", bare(account.priority)));
+    row
 }
 
 fn associations(accounts: &[AccountView], cluster: &str, query: &Query) -> Vec<Row> {
     let people = people(accounts, query);
     let mut rows = Vec::new();
-    for account in accounts {
+    for account in accounts.iter().filter(|account| query.takes_parent(account)) {
         if query.takes("", &account.name) {
-            rows.push(association(account, cluster));
+            rows.push(account_row(account, cluster));
         }
         for user in people.iter().filter(|u| admits(account, u) && query.takes(u, &account.name)) {
-            let mut row = association(account, cluster);
+            let member = account.members.get(user).cloned().unwrap_or_else(one_share);
+            let mut row = member_row(account, &member, cluster);
             row.push(("user", user.clone()));
             rows.push(row);
         }
@@ -260,15 +389,71 @@ fn associations(accounts: &[AccountView], cluster: &str, query: &Query) -> Vec<R
     rows
 }
 
-fn of_accounts(accounts: &[AccountView], cluster: &str, query: &Query) -> Vec<Row> {
-    let wanted = |account: &&AccountView| query.takes(&account.name, &account.name);
-    let row = |account: &AccountView| {
-        let mut row = association(account, cluster);
-        row.push(("description", account.name.clone()));
-        row.push(("organization", account.parent.clone().unwrap_or_else(|| account.name.clone())));
-        row
-    };
-    accounts.iter().filter(wanted).map(row).collect()
+fn of_accounts(
+    accounts: &[AccountView],
+    cluster: &str,
+    query: &Query,
+    associations: bool,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for account in accounts.iter().filter(|a| query.takes(&a.name, &a.name)) {
+        let described: Row = vec![
+            ("description", account.name.clone()),
+            ("organization", account.parent.clone().unwrap_or_else(|| account.name.clone())),
+        ];
+        rows.push([account_row(account, cluster), described.clone()].concat());
+        for (user, member) in account.members.iter().filter(|_| associations) {
+            let row = member_row(account, member, cluster);
+            rows.push([row, described.clone(), vec![("user", user.clone())]].concat());
+        }
+    }
+    rows
+}
+
+/// Slurm's word for how jobs of a QOS make room.
+pub(crate) fn preempt_mode(qos: &QosView) -> &'static str {
+    match qos.preempt.mode {
+        None => "cluster",
+        Some(PreemptMode::Off) => "OFF",
+        Some(PreemptMode::Cancel) => "cancel",
+        Some(PreemptMode::Requeue | PreemptMode::Checkpoint) => "requeue",
+        Some(PreemptMode::Suspend) => "suspend",
+    }
+}
+
+fn of_qos(qos: &QosView) -> Row {
+    let limits = &qos.limits;
+    let tres = |amounts: &Tres| amounts.to_string();
+    let preempts: Vec<&str> = qos.preempts.iter().map(String::as_str).collect();
+    let grace = qos.preempt.grace.unwrap_or(Seconds(0));
+    vec![
+        ("name", qos.name.clone()),
+        ("priority", qos.priority.to_string()),
+        ("gracetime", print_long(TimeLimit::Of(grace))),
+        ("preempt", preempts.join(",")),
+        ("preemptexempttime", wall(qos.preempt.exempt)),
+        ("preemptmode", preempt_mode(qos).to_owned()),
+        ("flags", qos.flags.join(",")),
+        ("usagefactor", format!("{}.{:03}000", qos.usage_factor / 1000, qos.usage_factor % 1000)),
+        ("grptres", tres(&limits.grp_tres)),
+        ("grptresmins", tres(&limits.grp_tres_mins)),
+        ("grptresrunmins", tres(&limits.grp_tres_run_mins)),
+        ("grpjobs", bare(limits.grp_jobs)),
+        ("grpsubmit", bare(limits.grp_submit_jobs)),
+        ("grpwall", wall(limits.grp_wall)),
+        ("maxtres", tres(&limits.max_tres_per_job)),
+        ("maxtrespernode", tres(&limits.max_tres_per_node)),
+        ("maxtresmins", tres(&limits.max_tres_mins_per_job)),
+        ("maxwall", wall(limits.max_wall)),
+        ("maxtrespu", tres(&limits.max_tres_per_user)),
+        ("maxjobspu", bare(limits.max_jobs_per_user)),
+        ("maxsubmitpu", bare(limits.max_submit_jobs_per_user)),
+        ("maxtrespa", tres(&limits.max_tres_per_account)),
+        ("maxjobspa", bare(limits.max_jobs_per_account)),
+        ("maxsubmitpa", bare(limits.max_submit_jobs_per_account)),
+        ("mintres", tres(&limits.min_tres_per_job)),
+        ("minpriothresh", bare(limits.min_prio_threshold)),
+    ]
 }
 
 /// A field by name or its beginning.
@@ -336,52 +521,4 @@ fn cell(text: &str, width: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn accounts() -> Vec<AccountView> {
-        let open = AccountView { name: "default".into(), ..AccountView::default() };
-        let closed = AccountView {
-            name: "research".into(),
-            parent: Some("default".into()),
-            users: Some(BTreeSet::from(["root".to_owned()])),
-            ..AccountView::default()
-        };
-        vec![open, closed]
-    }
-
-    fn shown(words: &str, rows: &[Row], default: &str) -> String {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        let parsed = getopt::parse("sacctmgr", TABLE, &words, Order::Mixed).expect("read");
-        let rest: Vec<&str> = parsed.words.iter().skip(2).map(String::as_str).collect();
-        let query = Query::read(&rest);
-        let format = query.format.unwrap_or(default.to_owned());
-        table(&format, rows, &parsed).unwrap_or_else(|f| panic!("{}", f.text))
-    }
-
-    #[test]
-    fn snakemake_finds_the_accounts_of_a_user() {
-        let query = Query::read(&["root", "format=account%256"]);
-        let rows = users(&accounts(), "bed", &query, true);
-        let text = shown("-n -s list user root format=account%256", &rows, "");
-        let found: Vec<&str> = text.lines().map(str::trim).collect();
-        assert_eq!(found, ["default", "research"]);
-    }
-
-    #[test]
-    fn bars_and_titles_are_slurms() {
-        let query = Query { names: vec!["root".into()], ..Query::default() };
-        let rows = users(&accounts(), "bed", &query, true);
-        assert_eq!(
-            shown("-n -P list user root format=user,account", &rows, ""),
-            "root|default\nroot|research\n"
-        );
-        assert_eq!(
-            shown("list user root", &users(&accounts(), "bed", &query, false), user_fields(false)),
-            "      User   Def Acct     Admin 
----------- ---------- --------- 
-      root    default Administ+ 
-"
-        );
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! `scontrol`: shows and changes jobs and nodes (scontrol manual).
 
+mod assoc_mgr;
 mod change;
 mod config;
 mod job;
@@ -208,7 +209,10 @@ pub(crate) fn told(error: &ClientError, job: &str) -> Failure {
         return Failure::says(format!("Invalid job id specified for job {job}"));
     }
     match error.refusal() {
-        Some(refusal) => Failure::says(format!("{refusal} for job {job}")),
+        Some(refusal) => match crate::fail::slurm_sentence(refusal) {
+            Some(sentence) => Failure::says(format!("{sentence} for job {job}")),
+            None => Failure::says(format!("{refusal} for job {job}")),
+        },
         None => Failure::client("scontrol", error),
     }
 }

@@ -18,8 +18,9 @@ pub(crate) struct Look {
 }
 
 /// A factor's column: its name on the wire, its title.
-const FACTORS: [(&str, &str); 5] = [
+const FACTORS: [(&str, &str); 6] = [
     ("age", "AGE"),
+    ("association", "ASSOC"),
     ("fair_share", "FAIRSHARE"),
     ("job_size", "JOBSIZE"),
     ("partition", "PARTITION"),
@@ -27,7 +28,8 @@ const FACTORS: [(&str, &str); 5] = [
 ];
 
 /// The terms that are of no resource.
-const NAMED: [&str; 7] = ["age", "fair_share", "job_size", "partition", "qos", "site", "nice"];
+const NAMED: [&str; 8] =
+    ["age", "association", "fair_share", "job_size", "partition", "qos", "site", "nice"];
 
 /// The text.
 pub(crate) fn table(page: &PriorityPage, look: Look) -> String {
@@ -43,11 +45,8 @@ pub(crate) fn table(page: &PriorityPage, look: Look) -> String {
             let _ = write!(text, " {:>8}", "USER");
         }
         let _ = write!(text, " {:>10} {:>10}", "PRIORITY", "SITE");
-        for (name, title) in &shown {
+        for (_, title) in &shown {
             let _ = write!(text, " {title:>10}");
-            if *name == "age" && look.long {
-                let _ = write!(text, " {:>10}", "ASSOC");
-            }
         }
         if look.long {
             let _ = write!(text, " {:>11}", "NICE");
@@ -76,9 +75,6 @@ fn weights(text: &mut String, page: &PriorityPage, look: Look, shown: &[(&str, &
     let _ = write!(text, " {:>10} {:>10}", "", 1);
     for (name, _) in shown {
         let _ = write!(text, " {:>10}", weight(name));
-        if *name == "age" && look.long {
-            let _ = write!(text, " {:>10}", 0);
-        }
     }
     if look.long {
         let _ = write!(text, " {:>11}", "");
@@ -112,9 +108,6 @@ fn line(text: &mut String, row: &PriorityRow, look: Look, shown: &[(&str, &str)]
     let _ = write!(text, " {priority:>10} {:>10}", term("site"));
     for (name, _) in shown {
         let _ = write!(text, " {:>10}", cell(name));
-        if *name == "age" && look.long {
-            let _ = write!(text, " {:>10}", if look.norm { fraction(0) } else { "0".to_owned() });
-        }
     }
     if look.long {
         let _ = write!(text, " {:>11}", term("nice"));

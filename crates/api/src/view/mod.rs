@@ -1,10 +1,13 @@
 //! Conversions from the model to what the wire shows.
 
+mod account;
 mod history;
 mod job;
 mod node;
 mod queue;
 mod reservation;
+
+pub use account::Uses;
 
 use crate::step::fold_hosts;
 use crate::{HetView, StepView, UsageView};

@@ -3,14 +3,13 @@
 use super::limit_s;
 use crate::step::fold_hosts;
 use crate::{
-    AccountView, DeviceView, ForeignView, LicenceView, NodeJob, NodeState, NodeView, PartitionView,
-    QosView, SwitchView,
+    DeviceView, ForeignView, LicenceView, NodeJob, NodeState, NodeView, PartitionView, SwitchView,
 };
 use muster_model::placement::DeviceGrant;
 use muster_model::sharing::DeviceMode;
 use muster_model::{
-    Account, Availability, CpuSet, Job, Mib, Node, NodeShare, Partition, PartitionState, Qos,
-    Reservation, ReservationFlag, State,
+    Availability, CpuSet, Job, Mib, Node, NodeShare, Partition, PartitionState, Reservation,
+    ReservationFlag, State,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -188,23 +187,6 @@ impl PartitionView {
             priority: partition.priority,
             allow_accounts: partition.allow_accounts.clone(),
         }
-    }
-}
-
-impl From<&Account> for AccountView {
-    fn from(account: &Account) -> Self {
-        Self {
-            name: account.name.clone(),
-            parent: account.parent.clone(),
-            users: account.users.clone(),
-            default_for: account.default_for.clone(),
-        }
-    }
-}
-
-impl From<&Qos> for QosView {
-    fn from(qos: &Qos) -> Self {
-        Self { name: qos.name.clone(), priority: qos.priority }
     }
 }
 

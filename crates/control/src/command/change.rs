@@ -29,6 +29,8 @@ pub struct JobChange {
     pub nice: Option<i64>,
     /// A priority set by hand. Admins only.
     pub priority: Option<Option<u32>>,
+    /// What the site adds to its priority. Admins only.
+    pub site_factor: Option<i64>,
     /// The dependency.
     pub dependency: Option<Option<Dependency>>,
     /// Not before.
@@ -168,6 +170,9 @@ fn may_reorder(principal: &Principal, job: &Job, change: &JobChange) -> Result<(
     if change.priority.is_some_and(|priority| priority != job.spec.priority) {
         admins_only(principal, "set a priority")?;
     }
+    if change.site_factor.is_some_and(|factor| factor != job.spec.site_factor) {
+        admins_only(principal, "set a site factor")?;
+    }
     Ok(())
 }
 
@@ -186,6 +191,7 @@ impl JobChange {
         set(&mut spec.time_min, self.time_min.as_ref());
         set(&mut spec.nice, self.nice.as_ref());
         set(&mut spec.priority, self.priority.as_ref());
+        set(&mut spec.site_factor, self.site_factor.as_ref());
         set(&mut spec.dependency, self.dependency.as_ref());
         set(&mut spec.begin, self.begin.as_ref());
         set(&mut spec.deadline, self.deadline.as_ref());

@@ -138,8 +138,15 @@ pub(super) fn check_request(request: &Request) -> Result<(), CommandError> {
 /// Checks the sizes of a change.
 pub(super) fn check_change(change: &JobChange) -> Result<(), CommandError> {
     line("job name", change.name.as_deref().unwrap_or_default(), NAME_MAX)?;
+    if change.site_factor.is_some_and(|factor| factor.unsigned_abs() > SITE_FACTOR_MAX) {
+        let why = format!("expected -{SITE_FACTOR_MAX} to {SITE_FACTOR_MAX}");
+        return Err(bad("site factor", why));
+    }
     bounded("comment", change.comment.as_ref().map_or(0, String::len), TEXT_MAX)
 }
+
+/// A site adds at most so much to a priority, or takes it away (scontrol manual, `SiteFactor`).
+const SITE_FACTOR_MAX: u64 = 2_147_483_645;
 
 /// True for the numbers of Linux's signals.
 pub(super) const fn is_signal(number: u8) -> bool {

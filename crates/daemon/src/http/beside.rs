@@ -164,6 +164,7 @@ fn rows(found: &Comparison) -> Vec<BesideRow> {
         rows.extend([
             both("  site", &|s| s.factors.site.to_string()),
             both("  age", &|s| s.factors.age.1.to_string()),
+            both("  association", &|s| s.factors.association.1.to_string()),
             both("  fair share", &|s| s.factors.fair_share.1.to_string()),
             both("  job size", &|s| s.factors.job_size.1.to_string()),
             both("  partition", &|s| s.factors.partition.1.to_string()),

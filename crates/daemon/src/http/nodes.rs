@@ -5,6 +5,7 @@ use super::extract::Asked;
 use crate::app::{App, Shared};
 use axum::Json;
 use axum::extract::{Path, State as Given};
+use muster_api::view::Uses;
 use muster_api::{
     AccountView, ApiError, LicenceView, NodePage, NodeView, PAGE_DEFAULT, PAGE_MAX, PartitionView,
     QosView, SwitchView,
@@ -63,13 +64,17 @@ pub(crate) async fn partitions(Given(app): Given<Shared>) -> Json<Vec<PartitionV
 /// Every account.
 #[utoipa::path(get, path = "/v1/accounts", responses((status = 200, body = [AccountView])))]
 pub(crate) async fn accounts(Given(app): Given<Shared>) -> Json<Vec<AccountView>> {
-    Json(app.handle.state().accounts.values().map(|a| AccountView::from(a.as_ref())).collect())
+    let (state, now) = (app.handle.state(), App::now());
+    let uses = Uses::new(&state, now);
+    Json(state.accounts.values().map(|a| AccountView::of(&uses, a)).collect())
 }
 
 /// Every quality of service.
 #[utoipa::path(get, path = "/v1/qos", responses((status = 200, body = [QosView])))]
 pub(crate) async fn qos(Given(app): Given<Shared>) -> Json<Vec<QosView>> {
-    Json(app.handle.state().qos.values().map(|q| QosView::from(q.as_ref())).collect())
+    let (state, now) = (app.handle.state(), App::now());
+    let uses = Uses::new(&state, now);
+    Json(state.qos.values().map(|q| QosView::of(&uses, q)).collect())
 }
 
 /// Every licence.

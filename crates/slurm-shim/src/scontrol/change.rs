@@ -146,6 +146,9 @@ fn patch(pairs: &[(String, &str)]) -> Result<JobPatch, Failure> {
                 });
             }
             "priority" => patch.priority = Some(value.parse().map_err(|_| invalid("Priority"))?),
+            "sitefactor" => {
+                patch.site_factor = Some(value.parse().map_err(|_| invalid("SiteFactor"))?);
+            }
             "comment" => patch.comment = text(),
             "dependency" => patch.dependency = text(),
             "starttime" | "eligibletime" => patch.begin = text(),

@@ -4,7 +4,9 @@ use muster_api::{QueueQuery, QueueRow};
 use muster_client::Client;
 use muster_slurm_syntax::hostlist;
 
-use super::{Style, config, connect, job, job_of, node, partition, reservation, too_few};
+use super::{
+    Style, assoc_mgr, config, connect, job, job_of, node, partition, reservation, too_few,
+};
 use crate::fail::{Failure, Outcome, is_unknown};
 use crate::{clock, out};
 
@@ -25,8 +27,9 @@ pub(super) fn run(words: &[&str], style: Style) -> Outcome {
         Some("hostlistsorted") => hostlist(name, true),
         Some("reservations") => reservation::show(&connect()?, name, style),
         Some("steps") => steps(&connect()?, name, style),
-        Some("licenses") => licenses(&connect()?, style),
-        Some("topology") => topology(&connect()?),
+        Some("licenses") => licenses(&connect()?, name, style),
+        Some("topology") => topology(&connect()?, name),
+        Some("assoc_mgr") => assoc_mgr::show(&connect()?, rest),
         Some("daemons") => {
             out::print("slurmctld slurmd \n");
             Ok(0)
@@ -186,14 +189,23 @@ fn steps(client: &Client, name: Option<&str>, style: Style) -> Outcome {
         }
     }
     if text.is_empty() {
+        if let Some(asked) = name {
+            return Err(Failure::says(format!("Job step {asked} not found")));
+        }
         text.push_str("No job steps in the system\n");
     }
     out::print(&text);
     Ok(0)
 }
 
-fn licenses(client: &Client, style: Style) -> Outcome {
-    let licences = client.licences().map_err(|error| Failure::client("scontrol", &error))?;
+fn licenses(client: &Client, name: Option<&str>, style: Style) -> Outcome {
+    let mut licences = client.licences().map_err(|error| Failure::client("scontrol", &error))?;
+    if let Some(name) = name {
+        licences.retain(|licence| licence.name == name);
+        if licences.is_empty() {
+            return Err(Failure::says(format!("License {name} not found")));
+        }
+    }
     if licences.is_empty() {
         out::print("No licenses configured in Slurm.\n");
     }
@@ -210,8 +222,21 @@ fn licenses(client: &Client, style: Style) -> Outcome {
     Ok(0)
 }
 
-fn topology(client: &Client) -> Outcome {
-    let switches = client.topology().map_err(|error| Failure::client("scontrol", &error))?;
+/// All switches, or the one of a name and those above a node (scontrol manual, `show topology`).
+fn topology(client: &Client, name: Option<&str>) -> Outcome {
+    let mut switches = client.topology().map_err(|error| Failure::client("scontrol", &error))?;
+    if let Some(name) = name {
+        let holds = |list: &str| {
+            hostlist::expand(list, HOSTS_MAX).is_ok_and(|nodes| nodes.iter().any(|n| n == name))
+        };
+        switches.retain(|switch| switch.name == name || holds(&switch.node_list));
+        if switches.is_empty() {
+            return Err(Failure::error(
+                "scontrol",
+                &format!("Topology information contains no switch or node named {name}"),
+            ));
+        }
+    }
     if switches.is_empty() {
         out::print("No topology information available\n");
     }
