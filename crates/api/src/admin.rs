@@ -77,6 +77,10 @@ pub struct ReloadResponse {
     /// Keys whose change needs a new start of the daemon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restart_needed: Vec<String>,
+    /// Reservations of the configuration that could not be made, changed or ended yet; it is tried
+    /// again every half minute.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<crate::Problem>,
 }
 
 /// One changed setting.
@@ -84,6 +88,9 @@ pub struct ReloadResponse {
 pub struct ConfigChange {
     /// The key: `policy.kill_wait`.
     pub key: String,
+    /// Whether its section is `new`, `gone` or `changed`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
     /// Its value before, as TOML; empty where it was not there.
     pub before: String,
     /// Its value now, as TOML; empty where it is gone.

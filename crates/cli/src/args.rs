@@ -347,10 +347,16 @@ pub(crate) enum Config {
         #[arg(long)]
         json: bool,
     },
-    /// Say what is wrong with the configuration
+    /// Say what is wrong with the configuration, and what in it is doubtful
     Check {
         /// The file
         file: Option<PathBuf>,
+        /// End with 1 also where there are only warnings
+        #[arg(long)]
+        strict: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Let the daemon read it anew
     Reload(Json),

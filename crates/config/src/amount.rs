@@ -33,13 +33,13 @@ pub struct Practice {
 /// A number or a text in the file.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Bare {
+pub(crate) enum Bare {
     Number(u64),
     Text(String),
 }
 
 impl Bare {
-    fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         match self {
             Self::Number(n) => n.to_string(),
             Self::Text(text) => text,

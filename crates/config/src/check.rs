@@ -4,6 +4,7 @@ use crate::error::Problem;
 use crate::read::{Text, span_of};
 use crate::{Config, PolicySection, Practice, PracticeSection};
 use muster_model::{BackfillMode, nearest};
+use muster_slurm_syntax::{affinity, hostlist};
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
@@ -25,12 +26,21 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
     crate::gpu::check(&config.gpu, &mut say);
     crate::preemption::check(config, &mut say);
     crate::priority::check(config, &mut say);
+    names(&mut say, "reservation", config.reservation.iter().map(|r| r.name.as_str()));
+    crate::reservation::check(config, &mut say);
+    host_lists(config, &mut say);
     names(&mut say, "level", config.level.iter().map(|l| l.name.as_str()));
     names(&mut say, "domain", config.domain.iter().map(|d| d.name.as_str()));
     crate::topology::check(config, &mut say);
     for (i, node) in config.node.iter().enumerate() {
         if node.name.trim().is_empty() {
             say("node", i, "name", "a [[node]] needs a name".to_owned(), None);
+        }
+        for (nth, text) in node.taints.iter().enumerate() {
+            if let Err(found) = affinity::taint(text) {
+                let key = format!("taints[{nth}]");
+                say("node", i, &key, found.what.clone(), found.hints.first().cloned());
+            }
         }
     }
     if config.cluster.name.trim().is_empty() {
@@ -47,6 +57,49 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
     practice(&config.practice, &mut say);
     backfill(&config.policy, &mut say);
     problems.sort_by_key(|p| (p.line, p.column));
+}
+
+/// What is wrong with a host list, and what to do; `None` where nothing is.
+pub(crate) fn host_list(text: &str) -> Option<(String, Option<String>)> {
+    if text.eq_ignore_ascii_case("all") {
+        return None;
+    }
+    let found = hostlist::expand(text, hostlist::HOSTS_MAX).err()?;
+    Some((found.what.clone(), found.hints.first().cloned()))
+}
+
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    nearest(name, known).map(|near| format!("did you mean {near}?"))
+}
+
+/// Every host list of the file: where it stands and its text.
+pub(crate) fn all_host_lists(config: &Config) -> Vec<(&'static str, usize, String, &str)> {
+    let lists: Vec<(&'static str, usize, &Vec<String>)> = config
+        .partition
+        .iter()
+        .enumerate()
+        .map(|(i, of)| ("partition", i, &of.nodes))
+        .chain(config.domain.iter().enumerate().map(|(i, of)| ("domain", i, &of.nodes)))
+        .chain(config.gpu.iter().enumerate().map(|(i, of)| ("gpu", i, &of.nodes)))
+        .collect();
+    let items = lists.into_iter().flat_map(|(section, i, lists)| {
+        let items = lists.iter().enumerate();
+        items.map(move |(nth, text)| (section, i, format!("nodes[{nth}]"), text.as_str()))
+    });
+    let nodes = config.node.iter().enumerate();
+    let nodes = nodes.map(|(i, of)| ("node", i, "name".to_owned(), of.name.as_str()));
+    items.chain(nodes).collect()
+}
+
+fn host_lists(config: &Config, say: &mut Say) {
+    for (section, i, key, text) in all_host_lists(config) {
+        if text.trim().is_empty() {
+            continue;
+        }
+        if let Some((message, hint)) = host_list(text) {
+            say(section, i, &key, message, hint);
+        }
+    }
 }
 
 /// Practice nodes are as many and as large as the engine makes them.

@@ -18,12 +18,15 @@ mod preemption;
 mod priority;
 mod read;
 mod reference;
+mod reservation;
 mod sections;
 mod show;
 mod topology;
+mod value;
+mod warnings;
 
 pub use amount::{Duration, Limit, Practice, Size};
-pub use diff::{Change, Setting};
+pub use diff::{Change, ChangeKind, Setting};
 pub use error::{ConfigError, Problem};
 pub use gpu::{GpuModeWord, GpuSection};
 pub use key::{Key, Section};
@@ -31,9 +34,11 @@ pub use place::{Source, read_default};
 pub use preemption::{PreemptionSection, QuotaWords};
 pub use priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights};
 pub use reference::reference_page;
+pub use reservation::{NumberOrText, ReservationSection};
 pub use sections::{
     AccountSection, AssociationSection, Cluster, Config, Daemon, LicenceSection, Local,
     NodeSection, PartitionSection, PartitionWord, PolicySection, PracticeSection, PrioritySection,
     QosSection,
 };
 pub use topology::{DomainSection, LevelSection, TopologySection};
+pub use warnings::Known;

@@ -1,7 +1,7 @@
 //! Text to settings. Everything that is wrong is found in one pass, with its line and column.
 
 use crate::error::{ConfigError, Problem};
-use crate::key::Section;
+use crate::key::{Key, Section};
 use crate::{Config, check};
 use std::ops::Range;
 use toml::Spanned;
@@ -29,7 +29,8 @@ impl Config {
         if !problems.is_empty() {
             return Err(ConfigError { problems });
         }
-        let config: Self = toml::from_str(text.text).map_err(|error| text.value(&error))?;
+        let config: Self =
+            toml::from_str(text.text).map_err(|error| text.value(&error, table.get_ref()))?;
         check::check(&config, &text, table.get_ref(), &mut problems);
         if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
     }
@@ -66,13 +67,36 @@ impl Text<'_> {
         ConfigError { problems: vec![problem] }
     }
 
-    fn value(&self, error: &toml::de::Error) -> ConfigError {
-        let problem = self.problem("E_CONFIG_VALUE", error.span(), one_line(error.message()), None);
+    /// The section and the key whose value lies over a place.
+    fn key_at(&self, table: &DeTable, at: usize) -> Option<(&'static Section, &'static Key)> {
+        let holds = |span: Range<usize>| span.contains(&at);
+        for (name, value) in table {
+            let section = Config::SECTIONS.iter().find(|s| s.name == name.get_ref().as_ref())?;
+            let inner: Vec<&DeTable> = match value.get_ref() {
+                DeValue::Table(inner) => vec![inner],
+                DeValue::Array(items) => {
+                    items.iter().filter_map(|v| v.get_ref().as_table()).collect()
+                }
+                _ => continue,
+            };
+            let keys = inner.into_iter().flat_map(|inner| inner.iter());
+            if let Some((key, _)) = keys.filter(|(_, value)| holds(value.span())).last() {
+                let key = section.keys.iter().find(|k| k.name == key.get_ref().as_ref())?;
+                return Some((section, key));
+            }
+        }
+        None
+    }
+
+    fn value(&self, error: &toml::de::Error, table: &DeTable) -> ConfigError {
+        let found = error.span().and_then(|span| self.key_at(table, span.start));
+        let (message, hint) = crate::value::told(error.message(), found);
+        let problem = self.problem("E_CONFIG_VALUE", error.span(), message, hint);
         ConfigError { problems: vec![problem] }
     }
 }
 
-fn one_line(message: &str) -> String {
+pub(crate) fn one_line(message: &str) -> String {
     message.trim().lines().map(str::trim).collect::<Vec<_>>().join(", ")
 }
 
@@ -126,8 +150,8 @@ fn unknown<'a>(
     text.problem("E_CONFIG_UNKNOWN_KEY", Some(at), message, Some(hint))
 }
 
-/// Where a key of a section stands; `index` counts `[[section]]`s. The section itself where the
-/// key is not written.
+/// Where a key of a section stands, or with `key[2]` an item of its list; `index` counts
+/// `[[section]]`s. The section itself where the key is not written.
 pub(crate) fn span_of(
     table: &DeTable,
     section: &str,
@@ -140,8 +164,14 @@ pub(crate) fn span_of(
         _ => value,
     };
     let DeValue::Table(inner) = item.get_ref() else { return Some(item.span()) };
+    let (key, nth) = match key.strip_suffix(']').and_then(|key| key.split_once('[')) {
+        Some((key, nth)) => (key, nth.parse().ok()),
+        None => (key, None::<usize>),
+    };
     let found = inner.iter().find(|(k, _)| k.get_ref().as_ref() == key);
-    Some(found.map_or_else(|| item.span(), |(_, value)| value.span()))
+    let Some((_, value)) = found else { return Some(item.span()) };
+    let of_list = nth.and_then(|nth| value.get_ref().as_array()?.get(nth));
+    Some(of_list.map_or_else(|| value.span(), Spanned::span))
 }
 
 #[cfg(test)]
@@ -179,6 +209,39 @@ mod tests {
         );
         let problem = only("[policy\n");
         assert_eq!((problem.code, problem.line), ("E_CONFIG_SYNTAX", Some(1)));
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_in_plain_words() {
+        let told = |text: &str| {
+            let problem = only(text);
+            assert_eq!(problem.code, "E_CONFIG_VALUE");
+            (problem.message, problem.hint.unwrap_or_default())
+        };
+        let (message, hint) = told("[policy]\nbackfill = \"eazy\"\n");
+        assert_eq!(
+            message,
+            "backfill in [policy] is none, easy, conservative or mixed, not \"eazy\""
+        );
+        assert_eq!(hint, "did you mean easy?");
+        let (message, _) = told("[policy]\nbackfill_depth = \"many\"\n");
+        assert_eq!(message, "backfill_depth in [policy] is a number, not the text \"many\"");
+        let (message, _) = told("[policy]\nbackfill_depth = -1\n");
+        assert_eq!(message, "backfill_depth in [policy] is a number, not -1");
+        let (message, _) = told("[[qos]]\nname = 3\n");
+        assert_eq!(message, "name in [[qos]] is a text, not 3");
+        let (message, _) = told("[policy]\nkill_wait = [1]\n");
+        assert_eq!(message, "kill_wait in [policy] is a duration such as 90s, 30m or 12h");
+        let (message, _) = told("[[partition]]\nname = \"p\"\nnodes = [1]\n");
+        assert_eq!(message, "nodes in [[partition]] is a list of host lists, not 1");
+        let (message, _) = told("policy = 3\n");
+        assert_eq!(message, "policy is written as a section, [policy], not 3");
+        let (message, hint) = told("[[account]]\nname = \"a\"\nguarantee = { gpu = 8 }\n");
+        assert_eq!(
+            message,
+            "gpu is no part of guarantee in [[account]]; there are cpus, gpus, memory"
+        );
+        assert_eq!(hint, "did you mean gpus?");
     }
 
     #[test]

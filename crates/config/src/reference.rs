@@ -1,9 +1,6 @@
 //! The reference page, made from the table of keys.
 
-use crate::{
-    AccountSection, AssociationSection, Config, LicenceSection, NodeSection, PartitionSection,
-    QosSection,
-};
+use crate::Config;
 use std::fmt::Write as _;
 
 const HEAD: &str = "# Configuration
@@ -12,8 +9,8 @@ const HEAD: &str = "# Configuration
 
 One TOML file. `--config`, else `MUSTER_CONFIG`, else `/etc/muster/muster.toml` for root and
 `$XDG_CONFIG_HOME/muster/muster.toml` for others; without a file everything has its default.
-`muster config check` says what is wrong with a file, with line and column, without starting
-anything; `muster config show --origin` says what is in force and where it comes from;
+`muster config check` says what is wrong with a file, and what in it contradicts something else, with
+line and column, without starting anything; `muster config show --origin` says what is in force and where it comes from;
 `muster config reload` takes a changed file over without losing anything, and names the keys that
 need a new start.
 
@@ -22,18 +19,7 @@ Durations are `90s`, `30m`, `12h`, `7d`; sizes are `512M`, `80G`, `1T` (powers o
 
 /// `docs/reference/configuration.md`.
 pub fn reference_page() -> String {
-    let defaults = Config {
-        partition: vec![PartitionSection::default()],
-        account: vec![AccountSection::default()],
-        association: vec![AssociationSection::default()],
-        qos: vec![QosSection::default()],
-        licence: vec![LicenceSection::default()],
-        gpu: vec![crate::GpuSection::default()],
-        node: vec![NodeSection::default()],
-        level: vec![crate::LevelSection::default()],
-        domain: vec![crate::DomainSection::default()],
-        ..Config::default()
-    };
+    let defaults = Config::one_of_each();
     let all = toml::Value::try_from(&defaults).unwrap_or(toml::Value::Boolean(false));
     let mut page = HEAD.to_owned();
     for section in Config::SECTIONS {

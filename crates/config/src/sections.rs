@@ -5,6 +5,7 @@ use crate::gpu::GpuSection;
 use crate::key::section;
 use crate::preemption::{PreemptionSection, QuotaWords};
 use crate::priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights};
+use crate::reservation::ReservationSection;
 use crate::topology::{DomainSection, LevelSection, TopologySection};
 use muster_model::{
     BackfillDepth, BackfillMode, BillingMode, FairShareMode, NodeChoice, OrderMode, PartitionState,
@@ -48,6 +49,8 @@ pub struct Config {
     pub qos: Vec<QosSection>,
     /// `[[licence]]`
     pub licence: Vec<LicenceSection>,
+    /// `[[reservation]]`
+    pub reservation: Vec<ReservationSection>,
     /// `[[gpu]]`
     pub gpu: Vec<GpuSection>,
     /// `[[node]]`
@@ -446,6 +449,23 @@ impl From<PartitionWord> for PartitionState {
 }
 
 impl Config {
+    /// The defaults, with one of each section that may be there several times.
+    pub(crate) fn one_of_each() -> Self {
+        Self {
+            level: vec![LevelSection::default()],
+            domain: vec![DomainSection::default()],
+            partition: vec![PartitionSection::default()],
+            account: vec![AccountSection::default()],
+            association: vec![AssociationSection::default()],
+            qos: vec![QosSection::default()],
+            licence: vec![LicenceSection::default()],
+            reservation: vec![ReservationSection::default()],
+            gpu: vec![GpuSection::default()],
+            node: vec![NodeSection::default()],
+            ..Self::default()
+        }
+    }
+
     /// Every section, in the order of the reference.
     pub const SECTIONS: &'static [crate::Section] = &[
         Cluster::SECTION,
@@ -463,6 +483,7 @@ impl Config {
         AssociationSection::SECTION,
         QosSection::SECTION,
         LicenceSection::SECTION,
+        ReservationSection::SECTION,
         GpuSection::SECTION,
         NodeSection::SECTION,
     ];

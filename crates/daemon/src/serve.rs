@@ -176,6 +176,7 @@ fn serve(
         tokio::spawn(wake_waiters(WaitersOf(Arc::clone(&app)), handle.clone(), seq));
         tokio::spawn(stop_on_signals(Arc::clone(&app)));
         tokio::spawn(reload_on_hangup(Arc::clone(&app)));
+        tokio::spawn(crate::standing::keep(Arc::clone(&app)));
         tracing::info!(socket = %socket.display(), "listening");
         ready();
         accept::serve(listener, Arc::clone(&app), router(Arc::clone(&app)), stopped).await;
@@ -209,6 +210,9 @@ async fn reload_on_hangup(app: Arc<App>) {
             Ok(done) => {
                 let needed = done.restart_needed.join(", ");
                 tracing::info!(changes = done.changes.len(), restart_needed = needed, "reloaded");
+                for refused in &done.refused {
+                    tracing::warn!("{refused}");
+                }
             }
             Err(refusal) => tracing::error!("not reloaded: {}", refusal.error),
         }

@@ -271,8 +271,14 @@ mod tests {
 
     #[test]
     fn a_wrong_host_list_names_its_section() {
-        let text = "[[partition]]\nname = \"a\"\nnodes = [\"node[3-1]\"]\n";
-        let error = site(&Config::parse(text, "m").unwrap(), &nodes()).unwrap_err();
+        // A file with one is not read at all; what is put together otherwise is looked at here.
+        let partition = muster_config::PartitionSection {
+            name: "a".to_owned(),
+            nodes: vec!["node[3-1]".to_owned()],
+            ..muster_config::PartitionSection::default()
+        };
+        let config = Config { partition: vec![partition], ..Config::default() };
+        let error = site(&config, &nodes()).unwrap_err();
         assert_eq!(error.problems[0].source, "[[partition]] a");
     }
 }

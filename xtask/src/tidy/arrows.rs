@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["model"]),
     ("engine", &["model"]),
     ("api", &["model"]),
-    ("config", &["model"]),
+    ("config", &["model", "recurrence", "slurm-syntax"]),
     ("control", &["model", "planner", "plan-check", "recurrence", "store", "engine"]),
     ("engine-local", &["model", "engine", "node-metrics", "api"]),
     ("client", &["api", "model"]),

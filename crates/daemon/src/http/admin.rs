@@ -4,7 +4,8 @@ use super::error::{Answer, Refusal};
 use super::extract::Body;
 use super::jobs::command;
 use crate::app::{App, Caller, Shared};
-use crate::site;
+use crate::output::new_file;
+use crate::{site, standing};
 use axum::extract::State as Given;
 use axum::{Extension, Json};
 use hyper::StatusCode;
@@ -12,10 +13,9 @@ use muster_api::{
     ApiError, BackupRequest, BackupResponse, ConfigChange, CycleRequest, CycleResponse, Ping,
     Place, PolicyView, Problem, ReloadResponse, Stats,
 };
-use muster_config::ConfigError;
+use muster_config::{ChangeKind, ConfigError};
 use muster_control::command::{Command, Principal};
 use muster_model::SCHEMA_VERSION;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Are you there, and who am I?
@@ -114,10 +114,17 @@ pub(crate) async fn take_over(app: &App, caller: &Principal) -> Result<ReloadRes
         }
         response.changes.push(ConfigChange {
             key: change.key,
+            kind: match change.kind {
+                ChangeKind::Changed => "changed",
+                ChangeKind::New => "new",
+                ChangeKind::Gone => "gone",
+            }
+            .to_owned(),
             before: change.before,
             after: change.after,
         });
     }
+    response.refused = standing::establish(app, &config).await;
     app.admins.store(Arc::new(config.daemon.admins.clone()));
     app.config.store(Arc::new(config));
     Ok(response)
@@ -144,13 +151,9 @@ pub(crate) async fn backup(
     Body(request): Body<BackupRequest>,
 ) -> Answer<BackupResponse> {
     admins_only(&caller, "write a backup")?;
-    if !Path::new(&request.path).is_absolute() {
-        let message = format!("the backup's path {:?} is not absolute", request.path);
-        return Err(Refusal::invalid("E_BACKUP_PATH", message));
-    }
+    let file = new_file(&request.path, "E_BACKUP_PATH")?;
     let dir = app.state_dir.clone();
-    let path = request.path.clone();
-    let write = tokio::task::spawn_blocking(move || crate::backup::write(&dir, Path::new(&path)));
+    let write = tokio::task::spawn_blocking(move || crate::backup::write(&dir, &file));
     let written = write.await.map_err(|error| Refusal::fault(error.to_string()))?;
     let (bytes, seq) =
         written.map_err(|error| Refusal::invalid(error.code(), error.to_string()))?;
@@ -167,19 +170,15 @@ pub(crate) async fn cycle(
     Body(request): Body<CycleRequest>,
 ) -> Answer<CycleResponse> {
     admins_only(&caller, "write a planning round")?;
-    if !Path::new(&request.path).is_absolute() {
-        let message = format!("the path {:?} is not absolute", request.path);
-        return Err(Refusal::invalid("E_CYCLE_FILE", message));
-    }
+    let file = new_file(&request.path, "E_CYCLE_FILE")?;
     let round = app.handle.round();
     if round.plan.seq == 0 {
         return Err(Refusal::not_found("planning round", "newest")
             .hint("none was made since the daemon started: nothing has waited"));
     }
-    let path = request.path.clone();
     let (seq, now_ms) = (round.plan.seq, round.plan.now);
     let write = tokio::task::spawn_blocking(move || {
-        crate::cycle::write(Path::new(&path), round.base.clone(), round.plan.clone())
+        crate::cycle::write(&file, round.base.clone(), round.plan.clone())
     });
     let written = write.await.map_err(|error| Refusal::fault(error.to_string()))?;
     let bytes = written.map_err(|error| {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod admin;
 mod again;
 mod cli;
 mod clients;
