@@ -54,7 +54,7 @@ fn what_a_drain_or_a_submission_would_do_is_told_and_not_done() {
         said(&output)
     };
     let told = ask(&["drain", "node[1-2]"]);
-    assert!(told.contains("1 waiting jobs would start later"), "{told}");
+    assert!(told.contains("1 waiting job would start later"), "{told}");
     assert!(told.contains("small") && told.contains("cannot be foreseen"), "{told}");
     let told = ask(&["submit", "--nice=-1000", script]);
     assert!(told.contains("wide would start") || told.contains("wide.sh would start"), "{told}");
