@@ -4,11 +4,12 @@
 //! stand still) must have the room, and one in which one of them stays must not.
 
 use crate::fit::{When, lies_on, room};
-use crate::{Rule, Violation, affinity, layout, order, promise, starts, usage, waiting};
+use crate::keys::Keys;
+use crate::{Rule, Violation, affinity, layout, limits, order, promise, starts, usage, waiting};
 use muster_model::{
     Account, Amounts, Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId,
-    JobKind, JobState, NodeId, Plan, Preempt, PreemptMode, QuotaAmount, Start, State, Timestamp,
-    Usage, Victim,
+    JobKind, JobState, Node, NodeId, Plan, Preempt, PreemptMode, QuotaAmount, Start, State,
+    Timestamp, Usage, Victim,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -206,7 +207,7 @@ fn started_with(state: &State, job: &Job) -> BTreeSet<JobId> {
     let same = |other: &&std::sync::Arc<Job>| {
         let het = job.het.is_some() && other.het.map(|p| p.leader) == job.het.map(|p| p.leader);
         let gang = job.spec.gang.is_some()
-            && other.spec.gang.as_ref().map(|g| &g.name) == job.spec.gang.as_ref().map(|g| &g.name)
+            && other.spec.gang == job.spec.gang
             && other.spec.owner.uid == job.spec.owner.uid
             && other.placed == job.placed;
         other.state.holds_resources() && (other.id == job.id || het || gang)
@@ -353,6 +354,10 @@ fn needless(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Viola
             .collect(),
         ..plan.clone()
     };
+    // What it would get elsewhere may be more than its limits let it have.
+    if limits::may_hold(state, &others, job, partition, &Keys::new(state, plan.now)) {
+        return;
+    }
     let spoken_for = touched(state, &others);
     let starts = starts(plan);
     let new = promise::new_starts(state, plan, &starts);
@@ -366,6 +371,7 @@ fn needless(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Viola
             continue;
         }
         let after = without(state, plan.now, &gone);
+        let beside = affinity::Beside::of(&after, &new);
         let fits = order::may_use(&after, plan, job, partition)
             && waiting::some_set(
                 &after,
@@ -377,7 +383,11 @@ fn needless(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Viola
                     let open = open && crate::reservation::is_free_of(state, id, plan.now, end);
                     if open { room(&after, plan.now, &new, id, When::Now) } else { None }
                 },
-                |rooms| lies_on(job, partition, rooms) == Some(true),
+                |rooms| {
+                    let nodes: Vec<&Node> = rooms.iter().map(|r| r.node).collect();
+                    beside.allows(&after, &partition.name, job, &nodes)
+                        && lies_on(job, partition, rooms) == Some(true)
+                },
             );
         if fits {
             let detail = format!("need not make room: job {} fits without that", job.id);

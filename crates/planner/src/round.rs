@@ -105,6 +105,10 @@ pub(crate) struct Round<'a> {
     pub(crate) replay: Replay,
     /// Room that is made for waiting jobs.
     pub(crate) preempting: Preempting<'a>,
+    /// Shapes that a limit held in an earlier walk of this round for the nodes that were found for
+    /// them. What started behind them is not in the way of a promise that they did not have, so
+    /// their turn comes in the next round.
+    passed: BTreeMap<usize, Reason>,
 }
 
 /// What one walk through the queue found.
@@ -127,9 +131,9 @@ pub(crate) struct Walk {
     pub(crate) unsure: bool,
     /// A job that came after the walk had passed its place would start.
     newcomers: bool,
-    /// A limit held a job only for the nodes that were found for it: once others have those, it may
-    /// find some that it may have.
-    pub(crate) held_by_choice: bool,
+    /// Shapes that a limit holds only for the nodes that were found for them: once others have
+    /// those, they may find some that they may have.
+    pub(crate) held_by_choice: BTreeSet<usize>,
     last_looked_at: Option<JobId>,
     stopped_at: Option<OrderKey>,
 }
@@ -217,6 +221,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         limits: Limits::new(state, now),
         replay: Replay::default(),
         preempting: Preempting::default(),
+        passed: BTreeMap::new(),
     };
     round.make_levels();
     let begin = round.cache.world.save();
@@ -237,6 +242,8 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
             break (walk, before);
         }
         round.forget_promises(&walk.promises, before, saved);
+        let held = |at: &usize| Some((*at, walk.held.get(at)?.clone()));
+        round.passed.extend(walk.held_by_choice.iter().filter_map(held));
     };
     round.finish(rejects, walk, before, begin)
 }
@@ -256,7 +263,7 @@ impl Walk {
             behind_promise: false,
             unsure: false,
             newcomers: false,
-            held_by_choice: false,
+            held_by_choice: BTreeSet::new(),
             last_looked_at: None,
             stopped_at: None,
         }
@@ -356,6 +363,10 @@ impl Round<'_> {
         let strict = self.state.policy.backfill == BackfillMode::None;
         let barred = |ask: &Ask| strict && walk.depth.is_promised(&ask.lane);
         if asks.iter().any(|part| part.iter().all(barred)) {
+            return Answer::No;
+        }
+        if let Some(reason) = self.passed.get(&at) {
+            walk.held.insert(at, reason.clone());
             return Answer::No;
         }
         let Some(job) = self.state.jobs.get(&id) else { return Answer::No };
@@ -503,7 +514,8 @@ impl Round<'_> {
                     .collect(),
             )
         }));
-        let has_more = walk.held_by_choice && any_started;
+        let is_passed = !walk.held_by_choice.is_empty() || !self.passed.is_empty();
+        let has_more = is_passed && any_started;
         let resume = walk.stopped_at.filter(|_| !made_room).and(walk.last_looked_at);
         let plan = Plan {
             now: self.now,

@@ -102,22 +102,40 @@ impl Round<'_> {
             walk.limited.insert(at.0);
             return None;
         }
-        let (mut placement, mut limit) = self.place_now(walk, at, ask)?;
+        let found = self.place_now(walk, at, ask)?;
+        let fewer = (at.0, at.1, usize::MAX);
+        let within =
+            self.within_limits(job, ask, found, |round, ask| round.place_now(walk, fewer, ask));
+        match within {
+            Ok(found) => Some(found),
+            Err(reason) => {
+                walk.limited.insert(at.0);
+                walk.held.insert(at.0, reason);
+                walk.held_by_choice.insert(at.0);
+                None
+            }
+        }
+    }
+
+    /// A place as limits allow it, given the one that was found: on fewer nodes, where any number
+    /// would do, the job may be within its limits. `again` finds a place for such an ask.
+    pub(crate) fn within_limits(
+        &mut self,
+        job: &Job,
+        ask: &Ask,
+        found: (Placement, TimeLimit),
+        mut again: impl FnMut(&mut Self, &Ask) -> Option<(Placement, TimeLimit)>,
+    ) -> Result<(Placement, TimeLimit), Reason> {
+        let (mut placement, mut limit) = found;
         loop {
             let broken = self.limits.after_placement(job, &placement, limit);
-            let Some(reason) = broken.into_iter().next() else { return Some((placement, limit)) };
-            // On fewer nodes, where any number would do, it may be within its limits.
+            let Some(reason) = broken.into_iter().next() else { return Ok((placement, limit)) };
             let fewer = ask.with_fewer_nodes(placement.nodes.len() as u32);
-            match fewer.and_then(|ask| self.place_now(walk, (at.0, at.1, usize::MAX), &ask)) {
+            match fewer.and_then(|ask| again(self, &ask)) {
                 Some((p, l)) if p.nodes.len() < placement.nodes.len() => {
                     (placement, limit) = (p, l);
                 }
-                _ => {
-                    walk.limited.insert(at.0);
-                    walk.held.insert(at.0, reason);
-                    walk.held_by_choice = true;
-                    return None;
-                }
+                _ => return Err(reason),
             }
         }
     }

@@ -12,7 +12,9 @@ use crate::preempt::Place;
 use crate::preempt::claims::take_no_cpus;
 use crate::preempt::permit::{Asker, Permit};
 use crate::round::{Round, Walk};
-use muster_model::{Amounts, Job, JobId, PreemptMode, Seconds, Timestamp, Victim, VictimOrder};
+use muster_model::{
+    Amounts, Job, JobId, Placement, PreemptMode, Seconds, TimeLimit, Timestamp, Victim, VictimOrder,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -90,12 +92,11 @@ impl Round<'_> {
             return None;
         }
         let all: BTreeSet<usize> = (0..units.len()).collect();
-        let mut trial = Trial { round: self, asks, group, units: &units, margin: Seconds(0) };
-        trial.margin = trial.longest_grace();
+        let mut trial = Trial { round: self, asks, group, units: &units };
         let found = if units.len() <= ALL_SETS {
             trial.best_of_all(&all)
         } else {
-            trial.fits(&all)?;
+            trial.could_fit(&all)?;
             trial.single().or_else(|| trial.pair()).or_else(|| trial.by_nodes())
         };
         let (chosen, places) = found?;
@@ -195,24 +196,48 @@ struct Trial<'t, 'a> {
     asks: &'t [Vec<&'t Ask>],
     group: &'t [&'t Arc<Job>],
     units: &'t [Unit],
-    /// The longest that any of them takes to go: the group may end that much later.
-    margin: Seconds,
+}
+
+/// What a layout is held against.
+#[derive(Clone, Copy)]
+struct Terms {
+    /// So long it takes until the room is there: the group may end that much later.
+    grace: Seconds,
+    /// Limits of associations and QOS count.
+    limited: bool,
 }
 
 type Chosen = (BTreeSet<usize>, Vec<Place>);
 
 impl Trial<'_, '_> {
-    fn longest_grace(&mut self) -> Seconds {
+    /// The longest that any of these takes to go.
+    fn longest_grace(&mut self, open: &BTreeSet<usize>) -> Seconds {
         let now = self.round.now;
         let permits = self.round.permits();
         let of = |unit: &Unit| {
             unit.jobs.iter().map(|job| permits.victim(job, unit.mode).until.since(now)).max()
         };
-        self.units.iter().filter_map(of).max().unwrap_or(Seconds(0))
+        let units = open.iter().filter_map(|at| self.units.get(*at));
+        units.filter_map(of).max().unwrap_or(Seconds(0))
+    }
+
+    /// Where the group would be once these units are gone.
+    fn fits(&mut self, open: &BTreeSet<usize>) -> Option<Vec<Place>> {
+        let terms = Terms { grace: self.longest_grace(open), limited: true };
+        let places = self.laid(open, terms)?;
+        self.is_covered(open, &places).then_some(places)
+    }
+
+    /// `None` where no set of these units could be enough: not even with all of them gone at once is
+    /// there room. Who wants to be near others may find them gone, so nothing is said of those.
+    fn could_fit(&mut self, all: &BTreeSet<usize>) -> Option<()> {
+        let restless = self.asks.iter().flatten().any(|ask| ask.is_restless());
+        let terms = Terms { grace: Seconds(0), limited: false };
+        (restless || self.laid(all, terms).is_some()).then_some(())
     }
 
     /// Where the group would be without these units; the world is left as it was.
-    fn fits(&mut self, open: &BTreeSet<usize>) -> Option<Vec<Place>> {
+    fn laid(&mut self, open: &BTreeSet<usize>, terms: Terms) -> Option<Vec<Place>> {
         let jobs: Vec<(&Arc<Job>, PreemptMode)> = open
             .iter()
             .filter_map(|at| self.units.get(*at))
@@ -222,15 +247,15 @@ impl Trial<'_, '_> {
             self.round.step_aside(job, *mode);
         }
         let forwards: Vec<usize> = (0..self.group.len()).collect();
-        let mut places = self.lay(&forwards);
+        let mut places = self.lay(&forwards, terms);
         if places.is_none() && self.group.len() > 1 {
             let backwards: Vec<usize> = forwards.into_iter().rev().collect();
-            places = self.lay(&backwards);
+            places = self.lay(&backwards, terms);
         }
         for (job, mode) in jobs.iter().rev() {
             self.round.step_back(job, *mode);
         }
-        places.filter(|places| self.is_covered(open, places))
+        places
     }
 
     /// What is reclaimed has to fit in the guarantee of who reclaims it.
@@ -244,13 +269,13 @@ impl Trial<'_, '_> {
         !reclaims || quotas.is_some_and(|q| q.covers(state, self.group[0], more))
     }
 
-    fn lay(&mut self, order: &[usize]) -> Option<Vec<Place>> {
+    fn lay(&mut self, order: &[usize], terms: Terms) -> Option<Vec<Place>> {
         let mut laid: Vec<(usize, Place, Timestamp)> = Vec::with_capacity(order.len());
         for part in order.iter().copied() {
             let job = self.group[part];
-            let found = self.asks[part].iter().find_map(|ask| self.lay_one(ask, job));
+            let found = self.asks[part].iter().find_map(|ask| self.lay_one(ask, job, terms));
             let Some(place) = found else { break };
-            let end = self.round.now.plus(self.margin).plus_limit(place.limit);
+            let end = self.round.now.plus(terms.grace).plus_limit(place.limit);
             self.round.cache.world.occupy(job, &place.placement, end, false);
             laid.push((part, place, end));
         }
@@ -262,27 +287,22 @@ impl Trial<'_, '_> {
         whole.then(|| laid.into_iter().map(|(_, place, _)| place).collect())
     }
 
-    fn lay_one(&mut self, ask: &Ask, job: &Arc<Job>) -> Option<Place> {
-        let now = self.round.now;
-        let limit = crate::start::limit_by_deadline(ask, now.plus(self.margin))?;
-        let to = now.plus(self.margin).plus_limit(limit);
-        let span = Span { now, from: now, to };
-        if !self.round.cache.world.licences_fit(ask, span) {
-            return None;
-        }
-        let mut walk = Walk::blank(&self.round.state.policy, 0, now);
-        let picks = self.round.picks_now(&mut walk, None, ask, span)?;
-        let placement = Arc::new(self.round.cache.world.materialise(ask, &picks, span)?);
+    fn lay_one(&mut self, ask: &Ask, job: &Arc<Job>, terms: Terms) -> Option<Place> {
+        let found = self.round.place_later(ask, terms.grace)?;
         // What victims of the same association give back is not counted on.
-        if !self.round.limits.after_placement(job, &placement, limit).is_empty() {
-            return None;
-        }
-        Some(Place { job: Arc::clone(job), placement, limit })
+        let (placement, limit) = match terms.limited {
+            true => {
+                let again = |round: &mut Round<'_>, ask: &Ask| round.place_later(ask, terms.grace);
+                self.round.within_limits(job, ask, found, again).ok()?
+            }
+            false => found,
+        };
+        Some(Place { job: Arc::clone(job), placement: Arc::new(placement), limit })
     }
 
     /// The cheapest of all sets that are enough.
     fn best_of_all(&mut self, all: &BTreeSet<usize>) -> Option<Chosen> {
-        self.fits(all)?;
+        self.could_fit(all)?;
         let mut sets: Vec<(Cost, BTreeSet<usize>)> = (1u32..1 << self.units.len())
             .map(|bits| {
                 let set: BTreeSet<usize> =
@@ -356,6 +376,19 @@ impl Trial<'_, '_> {
 }
 
 impl Round<'_> {
+    /// A place from now on for a job that starts after this grace.
+    fn place_later(&mut self, ask: &Ask, grace: Seconds) -> Option<(Placement, TimeLimit)> {
+        let now = self.now;
+        let limit = crate::start::limit_by_deadline(ask, now.plus(grace))?;
+        let span = Span { now, from: now, to: now.plus(grace).plus_limit(limit) };
+        if !self.cache.world.licences_fit(ask, span) {
+            return None;
+        }
+        let mut walk = Walk::blank(&self.state.policy, 0, now);
+        let picks = self.picks_now(&mut walk, None, ask, span)?;
+        Some((self.cache.world.materialise(ask, &picks, span)?, limit))
+    }
+
     /// Takes off the world what a victim would give up.
     fn step_aside(&mut self, job: &Arc<Job>, mode: PreemptMode) {
         match mode {
