@@ -155,6 +155,17 @@ fn sizes_are_bounded() {
 }
 
 #[test]
+fn all_members_of_a_gang_say_its_size() {
+    let mut desk = Desk::new();
+    let gang = |size| Some(muster_model::Gang { name: "pair".to_owned(), size });
+    desk.try_with(|s| s.specs[0].gang = gang(2)).unwrap();
+    let error = desk.try_with(|s| s.specs[0].gang = gang(3)).unwrap_err();
+    assert!(matches!(error, CommandError::BadValue { field: "gang", .. }), "{error}");
+    assert!(error.to_string().contains("gang pair has size 2 by job 1, not 3"), "{error}");
+    desk.try_with(|s| s.specs[0].gang = gang(2)).unwrap();
+}
+
+#[test]
 fn another_users_job_is_not_theirs_to_touch() {
     let mut desk = Desk::new();
     let id = desk.plain();

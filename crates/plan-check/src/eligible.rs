@@ -2,7 +2,7 @@
 
 use crate::{Rule, Violation};
 use muster_model::{
-    Decision, DependencyKind, GateStatus, Job, JobId, Joiner, Plan, Reason, Seconds, Start, State,
+    Decision, DependencyKind, Gang, GateStatus, Job, JobId, Joiner, Plan, Reason, Seconds, Start, State,
     TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,7 +137,7 @@ fn whole(state: &State, starts: &[Start], found: &mut Vec<Violation>) {
     if let Some(job) = state.jobs.get(&first.job)
         && let Some(gang) = &job.spec.gang
     {
-        expected = gang_of(state, job, gang.size, &gang.name);
+        expected = gang_of(state, job, gang);
     }
     let mut present: Vec<JobId> = starts.iter().map(|s| s.job).collect();
     present.sort_unstable();
@@ -153,20 +153,20 @@ fn whole(state: &State, starts: &[Start], found: &mut Vec<Violation>) {
 
 /// The waiting members of a gang that start with one: all that went back to the queue, else so
 /// many of those that never began, in order of number.
-fn gang_of(state: &State, job: &Job, size: u32, name: &str) -> Vec<JobId> {
+fn gang_of(state: &State, job: &Job, gang: &Gang) -> Vec<JobId> {
     let alike = |other: &&std::sync::Arc<Job>| {
         other.is_pending()
             && other.spec.owner.uid == job.spec.owner.uid
-            && other.spec.gang.as_ref().is_some_and(|gang| gang.name == name)
+            && other.spec.gang.as_ref() == Some(gang)
             && (other.attempt > 0) == (job.attempt > 0)
     };
     let all: Vec<JobId> = state.jobs.values().filter(alike).map(|other| other.id).collect();
     if job.attempt > 0 {
         return all;
     }
-    let mut chunks = all.chunks(size.max(1) as usize);
+    let mut chunks = all.chunks(gang.size.max(1) as usize);
     let own = chunks.find(|chunk| chunk.contains(&job.id)).map(<[_]>::to_vec);
-    own.filter(|chunk| chunk.len() == size as usize).unwrap_or_default()
+    own.filter(|chunk| chunk.len() == gang.size as usize).unwrap_or_default()
 }
 
 fn throttle(state: &State, array: JobId, started: Vec<JobId>, found: &mut Vec<Violation>) {

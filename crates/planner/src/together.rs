@@ -3,6 +3,8 @@
 //! The members that never began are taken in order of number, as many at a time as the gang has.
 //! What went back to the queue starts again together, once nothing of it is still on its way there.
 //! A gang whose members are not all free to start is in no queue, so none of it holds anything.
+//! Jobs that name one gang but different sizes are of different gangs: none of them is counted for
+//! the other.
 
 use muster_model::{Gang, Job, JobId, Reason, State, Timestamp};
 use std::sync::Arc;
@@ -11,7 +13,8 @@ use std::sync::Arc;
 fn members<'a>(state: &'a State, job: &Job, gang: &Gang) -> Vec<&'a Arc<Job>> {
     let key = (job.spec.owner.uid, gang.name.clone());
     let ids = state.index.gangs.get(&key);
-    ids.into_iter().flatten().filter_map(|id| state.jobs.get(id)).collect()
+    let all = ids.into_iter().flatten().filter_map(|id| state.jobs.get(id));
+    all.filter(|other| other.spec.gang.as_ref() == Some(gang)).collect()
 }
 
 /// The members that start with a waiting one, itself among them; `None` while some are missing.
@@ -29,6 +32,18 @@ fn peers<'a>(state: &'a State, job: &Job, gang: &Gang) -> Option<Vec<&'a Arc<Job
         all.into_iter().filter(|j| j.is_pending() && j.attempt == 0).collect();
     let at = new.iter().position(|j| j.id == job.id)? / size * size;
     new.get(at..at.checked_add(size)?).map(<[_]>::to_vec)
+}
+
+/// The first of those that a waiting job starts with: the group has its place in the queue.
+pub(crate) fn first<'a>(state: &'a State, job: &'a Arc<Job>) -> &'a Arc<Job> {
+    let first = match (&job.het, &job.spec.gang) {
+        (Some(part), _) => state.jobs.get(&part.leader),
+        (None, Some(gang)) if job.is_pending() => {
+            peers(state, job, gang).and_then(|peers| peers.first().copied())
+        }
+        _ => None,
+    };
+    first.unwrap_or(job)
 }
 
 /// The members that start together where the job is the first of them; else `None`.

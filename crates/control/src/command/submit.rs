@@ -66,6 +66,7 @@ fn check_with(
 ) -> Result<Vec<JobSpec>, CommandError> {
     limits::check(submission)?;
     check_array(state, &submission.specs)?;
+    check_gang(state, &submission.specs)?;
     let specs = submission
         .specs
         .iter()
@@ -135,6 +136,25 @@ fn check_limits(state: &State, at: Timestamp, specs: &[JobSpec]) -> Result<(), C
             muster_planner::limits::at_submission(state, at, spec, count).into_iter().next()
         {
             return Err(CommandError::LimitBroken { reason: Box::new(reason) });
+        }
+    }
+    Ok(())
+}
+
+/// All that join a gang say the same of its size: those that differ would wait for each other.
+fn check_gang(state: &State, specs: &[JobSpec]) -> Result<(), CommandError> {
+    for spec in specs {
+        let Some(gang) = &spec.gang else { continue };
+        let members = state.index.gangs.get(&(spec.owner.uid, gang.name.clone()));
+        let mut members = members.into_iter().flatten().filter_map(|id| state.jobs.get(id));
+        let other = members.find_map(|job| {
+            let size = job.spec.gang.as_ref()?.size;
+            (size != gang.size).then(|| (job.display_id(), size))
+        });
+        if let Some((job, size)) = other {
+            let (name, own) = (&gang.name, gang.size);
+            let why = format!("gang {name} has size {size} by job {job}, not {own}");
+            return Err(bad("gang", why));
         }
     }
     Ok(())
