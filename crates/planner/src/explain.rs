@@ -7,6 +7,7 @@ use crate::queue::group;
 use crate::reasons::Reasoner;
 use crate::suggest::{Suggestion, suggestions};
 use crate::timeline;
+use crate::together::first;
 use crate::unblock::{Unblock, unblock};
 use muster_model::{Job, JobId, NodeId, NodeTally, Reason, State, Timestamp, Work};
 use std::sync::Arc;
@@ -51,12 +52,17 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     let outcome = &memo.outcome;
     let reasoner = Reasoner::new(cache, state, now, outcome);
     let keys = &reasoner.keys;
-    let ahead = jobs_ahead(cache, keys, keys.of(leader(state, job)));
+    let ahead = jobs_ahead(cache, keys, keys.of(first(state, job)));
     let reasons = all_reasons(&reasoner, state, job, ahead.len());
     let starts_now = reasoner.starts_now(id);
     let tally = match starts_now {
         true => Vec::new(),
-        false => crate::tally::tally(&cache.world, state, job, outcome, now),
+        false => {
+            let laid = reasoner.laid_before(job);
+            let with_group = (!laid.is_empty()).then(|| reasoner.coming().with_group(laid));
+            let coming = with_group.as_ref().unwrap_or_else(|| reasoner.coming());
+            crate::tally::tally(&cache.world, state, job, outcome, coming, now)
+        }
     };
     let unblocks = reasons.iter().map(|reason| unblock(state, job, reason, now)).collect();
     let is_free = job.eligible.is_some_and(|at| at <= now);
@@ -89,7 +95,7 @@ pub(crate) fn reasons(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     let Some(job) = state.jobs.get(&id).filter(|j| j.is_pending()) else { return Vec::new() };
     let memo = cache.planned(state, now);
     let order = Keys::new(state, now);
-    let key = order.of(leader(state, job));
+    let key = order.of(first(state, job));
     let shapes = cache.queue.shapes.iter().flatten();
     let ahead = shapes.map(|shape| order.count_before(&shape.waiting, key)).sum();
     all_reasons(&Reasoner::new(cache, state, now, &memo.outcome), state, job, ahead)
@@ -107,10 +113,6 @@ const fn waits_for_others(reason: &Reason) -> bool {
             | Reason::ReservationWaits { .. }
             | Reason::ReservationTooShort { .. }
     )
-}
-
-fn leader<'a>(state: &'a State, job: &'a Arc<Job>) -> &'a Arc<Job> {
-    job.het.and_then(|part| state.jobs.get(&part.leader)).unwrap_or(job)
 }
 
 /// The waiting jobs before this place in the queue, in order.
@@ -143,8 +145,8 @@ fn all_reasons(
     if let Some(reason) = reasoner.room_is_made(job.id) {
         return vec![reason];
     }
-    if job.spec.gang.is_some() {
-        return vec![reasoner.gang_reason(job)];
+    if let Some(missing) = crate::together::missing(state, reasoner.now, job) {
+        return vec![missing];
     }
     let limits = reasoner.limits_on(job);
     if !limits.is_empty() {
@@ -153,22 +155,25 @@ fn all_reasons(
     if let Some(peer) = reasoner.split_peer(job) {
         return vec![Reason::HetPeer { peer }];
     }
-    if let Some(part) = job.het
-        && let Some(group) = group(state, leader(state, job))
-    {
-        let mut world = reasoner.cache.world.clone();
-        match reasoner.het_culprit(&mut world, &group) {
-            Some((peer, own)) if peer == job.id => return vec![own],
-            Some((peer, _)) => return vec![Reason::HetPeer { peer }],
-            None if part.offset > 0 => return vec![Reason::HetPeer { peer: part.leader }],
+    let leader = first(state, job);
+    if let Some(group) = group(state, leader).filter(|group| group.len() > 1) {
+        let mut world = reasoner.next_world().clone();
+        match reasoner.culprit(&mut world, &group) {
+            Some(culprit) if culprit.job == job.id => return vec![culprit.own],
+            Some(culprit) => return vec![culprit.peer(job)],
+            None if job.het.is_some() && leader.id != job.id => {
+                return vec![Reason::HetPeer { peer: leader.id }];
+            }
             None => {}
         }
     }
+    // What holds the first of a group holds them all.
+    let job = leader;
     if let Some(reserved) = reasoner.reserved_alone(job) {
         return vec![reserved];
     }
     let behind = reasoner.head_of(job).filter(|head| *head != job.id);
-    let key = reasoner.keys.of(leader(state, job));
+    let key = reasoner.keys.of(job);
     let waits = reasoner.wait_reason(job, key, ahead as u32, behind);
     let is_behind = matches!(waits, Reason::Priority { .. });
     reasons.push(waits);
@@ -189,7 +194,7 @@ fn window(
 ) -> Option<StartWindow> {
     let mut placed = Vec::new();
     let lay = |cache: &mut Cache, job: &Arc<Job>, placed: &mut Vec<timeline::Places>| {
-        let group = group(state, leader(state, job))?;
+        let group = group(state, first(state, job))?;
         let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job, now)).collect();
         let parts: Vec<Vec<&crate::ask::Ask>> =
             asks.iter().map(|asks| asks.iter().collect()).collect();

@@ -2,6 +2,7 @@
 
 use crate::ask::Ask;
 use crate::cache::Cache;
+use crate::coming::Coming;
 use crate::free::Span;
 use crate::gang::{Cursor, Picks, place_with_cursor};
 use crate::gates::gate_reasons;
@@ -10,6 +11,7 @@ use crate::order::{Keys, OrderKey};
 use crate::queue::{asks, group, switch_wish};
 use crate::round::{Budget, Outcome};
 use crate::shortage;
+use crate::together;
 use crate::world::{Bare, World};
 use muster_model::{
     Decision, Job, JobId, NodeId, PartitionState, Reason, State, TimeLimit, Timestamp, Work,
@@ -28,10 +30,11 @@ pub(crate) struct Reasoner<'a> {
     pub(crate) now: Timestamp,
     outcome: &'a Outcome,
     /// Jobs that start in the round.
-    starts: BTreeSet<JobId>,
+    pub(crate) starts: BTreeSet<JobId>,
     promises: BTreeMap<JobId, (Timestamp, &'a [NodeId])>,
     bare: OnceCell<World>,
     empty: OnceCell<World>,
+    coming: OnceCell<Coming<'a>>,
     order: Vec<usize>,
     pub(crate) keys: Keys<'a>,
 }
@@ -97,18 +100,7 @@ pub(crate) fn all(
             reasons.insert(*id, reason);
         }
     }
-    for job in state.index.gangs.values().flatten().filter_map(|id| state.jobs.get(id)) {
-        if job.is_pending() && !reasoner.starts.contains(&job.id) {
-            let reason = gate_reasons(state, job, now)
-                .into_iter()
-                .next()
-                .or_else(|| reasoner.blocked_alone(job))
-                .or_else(|| reasoner.limits_on(job).into_iter().next())
-                .unwrap_or_else(|| reasoner.gang_reason(job));
-            reasons.insert(job.id, reason);
-        }
-    }
-    reasoner.het_reasons(&mut reasons);
+    reasoner.group_reasons(&mut reasons);
     reasons.extend(crate::preempt::reasons(state, &outcome.plan));
     for decision in &outcome.plan.decisions {
         if let Decision::Reject { job, reason } = decision {
@@ -139,6 +131,7 @@ impl<'a> Reasoner<'a> {
             promises: promises.map(|p| (p.job, (p.start, p.nodes.as_slice()))).collect(),
             bare: OnceCell::new(),
             empty: OnceCell::new(),
+            coming: OnceCell::new(),
             order: cache.world.order_now(state.policy.nodes),
             keys: Keys::new(state, now),
         }
@@ -155,8 +148,8 @@ impl<'a> Reasoner<'a> {
     }
 
     /// The first limit that holds a group of jobs, where nothing else keeps one of them for good.
-    fn limit_on(&self, group: &[&Arc<Job>]) -> Option<&'a Reason> {
-        if self.outcome.held.is_empty() {
+    pub(crate) fn limit_on(&self, group: &[&Arc<Job>]) -> Option<&'a Reason> {
+        if self.outcome.held.is_empty() || group.is_empty() {
             return None;
         }
         let shape = self.cache.queue.shape_key(self.state, self.cache.uid_matters(), group);
@@ -169,10 +162,9 @@ impl<'a> Reasoner<'a> {
 
     /// Every limit that holds a job, beside what the round starts.
     pub(crate) fn limits_on(&self, job: &Arc<Job>) -> Vec<Reason> {
-        let leader = job.het.and_then(|part| self.state.jobs.get(&part.leader)).unwrap_or(job);
-        let held = group(self.state, leader).and_then(|group| self.limit_on(&group));
-        let Some(held) = held else { return Vec::new() };
-        if job.het.is_some() {
+        let group = group(self.state, together::first(self.state, job)).unwrap_or_default();
+        let Some(held) = self.limit_on(&group) else { return Vec::new() };
+        if group.len() > 1 {
             return vec![held.clone()];
         }
         let mut limits = Limits::new(self.state, self.now);
@@ -196,11 +188,6 @@ impl<'a> Reasoner<'a> {
 
     pub(crate) fn starts_now(&self, job: JobId) -> bool {
         self.starts.contains(&job)
-    }
-
-    /// Why a gang's member that could start by itself waits: for the others, or with them.
-    pub(crate) fn gang_reason(&self, job: &Arc<Job>) -> Reason {
-        crate::together::missing(self.state, self.now, job).unwrap_or_else(|| self.shortage(job))
     }
 
     /// The reason of a job for which room is being made.
@@ -290,7 +277,7 @@ impl<'a> Reasoner<'a> {
         tried(&self.order[..few]) || (few < self.order.len() && tried(&self.order))
     }
 
-    fn picks(&self, world: &World, ask: &Ask, span: Span) -> Option<Picks> {
+    pub(crate) fn picks(&self, world: &World, ask: &Ask, span: Span) -> Option<Picks> {
         let (mut cursor, mut work) = (Cursor::default(), Work::default());
         place_with_cursor(world, ask, span, &self.order, &mut cursor, &mut work)
     }
@@ -360,12 +347,23 @@ impl<'a> Reasoner<'a> {
         }
     }
 
-    /// What the job needs and others hold.
+    /// What the job needs and others hold. Where it would fit as things stand, what comes before it
+    /// in this round is in its way.
     pub(crate) fn shortage(&self, job: &Job) -> Reason {
-        self.shortage_in(&self.cache.world, job)
+        let world = &self.cache.world;
+        let asks = asks(self.state, job, self.now);
+        let fits = || asks.first().is_some_and(|ask| self.fits(world, ask));
+        let in_the_way = !self.coming().is_empty() && fits();
+        self.shortage_in(if in_the_way { self.next_world() } else { world }, job)
     }
 
-    fn shortage_in(&self, world: &World, job: &Job) -> Reason {
+    /// What comes to the nodes before those that wait on.
+    pub(crate) fn coming(&self) -> &Coming<'a> {
+        let new = || Coming::of(self.state, self.outcome, self.now, None);
+        self.coming.get_or_init(new)
+    }
+
+    pub(crate) fn shortage_in(&self, world: &World, job: &Job) -> Reason {
         let asks = asks(self.state, job, self.now);
         let Some(ask) = asks.first() else { return self.no_partition(job) };
         if let Some((count, until)) =
@@ -375,7 +373,7 @@ impl<'a> Reasoner<'a> {
             return Reason::Switches { count, wait: until.since(self.now) };
         }
         let span = Span::of(self.now, self.now, ask.limit);
-        // Where it fits as things stand, what this round starts is in its way, and no rule is.
+        // Where it fits, promises are in its way, and no rule is.
         let fits = self.has_nodes(world, ask, span);
         let of_place = || self.distance(world, ask, span).or_else(|| self.rules(world, ask, span));
         if let Some(reason) = (!fits).then(of_place).flatten() {
@@ -423,112 +421,6 @@ impl<'a> Reasoner<'a> {
     /// True where the job would fit now if nobody else waited.
     pub(crate) fn fits_beside_running(&self, job: &Job) -> bool {
         asks(self.state, job, self.now).iter().any(|ask| self.fits(&self.cache.world, ask))
-    }
-
-    /// Reasons of heterogeneous jobs: the component at fault has its own, the others wait for it.
-    fn het_reasons(&self, reasons: &mut BTreeMap<JobId, Reason>) {
-        let jobs = self.state.index.pending.iter().filter_map(|id| self.state.jobs.get(id));
-        let leaders: Vec<_> = jobs.filter(|j| j.het.is_some_and(|p| p.offset == 0)).collect();
-        if leaders.is_empty() {
-            return self.split_het_reasons(reasons);
-        }
-        let mut world = self.cache.world.clone();
-        for leader in leaders {
-            let Some(group) = group(self.state, leader) else { continue };
-            if self.split_peer(leader).is_some() {
-                continue;
-            }
-            if self.starts.contains(&leader.id) {
-                reasons.extend(group.iter().map(|job| (job.id, Reason::NotPlannedYet)));
-                continue;
-            }
-            if let Some(held) = self.limit_on(&group) {
-                reasons.extend(group.iter().map(|job| (job.id, held.clone())));
-                continue;
-            }
-            let Some((culprit, own)) = self.het_culprit(&mut world, &group) else {
-                // All fit beside what runs: what comes before the first holds them all.
-                let peer = Reason::HetPeer { peer: leader.id };
-                reasons.extend(group.iter().skip(1).map(|job| (job.id, peer.clone())));
-                continue;
-            };
-            for job in &group {
-                let gate = gate_reasons(self.state, job, self.now).into_iter().next();
-                let reason = if job.id == culprit {
-                    own.clone()
-                } else {
-                    gate.or_else(|| self.blocked_alone(job))
-                        .unwrap_or(Reason::HetPeer { peer: culprit })
-                };
-                reasons.insert(job.id, reason);
-            }
-        }
-        self.split_het_reasons(reasons);
-    }
-
-    /// Components that wait while others of theirs run, or are gone: they wait for those.
-    fn split_het_reasons(&self, reasons: &mut BTreeMap<JobId, Reason>) {
-        let jobs = self.state.index.pending.iter().filter_map(|id| self.state.jobs.get(id));
-        for job in jobs {
-            if reasons.contains_key(&job.id) {
-                continue;
-            }
-            let Some(peer) = self.split_peer(job) else { continue };
-            let own = self.blocked_alone(job);
-            reasons.insert(job.id, own.unwrap_or(Reason::HetPeer { peer }));
-        }
-    }
-
-    /// The first component of the job that does not wait with it: it runs, or is over.
-    pub(crate) fn split_peer(&self, job: &Job) -> Option<JobId> {
-        let part = job.het?;
-        let waits = |peer: &JobId| self.state.jobs.get(peer).is_some_and(|j| j.is_pending());
-        (0..part.size)
-            .map(|offset| JobId(part.leader.0.saturating_add(offset)))
-            .find(|peer| !waits(peer))
-    }
-
-    /// The component that keeps a group from starting, with its reason: the first that is not free
-    /// to start, else the first that can never start, else the first that finds no room beside the
-    /// components before it. `None` where nothing does.
-    pub(crate) fn het_culprit(
-        &self,
-        world: &mut World,
-        group: &[&Arc<Job>],
-    ) -> Option<(JobId, Reason)> {
-        let gate = |job: &&Arc<Job>| {
-            let reason = gate_reasons(self.state, job, self.now).into_iter().next()?;
-            Some((job.id, reason))
-        };
-        let blocked = |job: &&Arc<Job>| Some((job.id, self.blocked_alone(job)?));
-        if let Some(found) = group.iter().find_map(gate) {
-            return Some(found);
-        }
-        if let Some(found) = group.iter().find_map(blocked) {
-            return Some(found);
-        }
-        let mut laid = Vec::new();
-        let mut found = None;
-        for job in group {
-            let place_of = |ask: &Ask| {
-                let span = Span::of(self.now, self.now, ask.limit);
-                self.picks(world, ask, span)
-            };
-            let asks = asks(self.state, job, self.now);
-            match asks.iter().find_map(|ask| Some((ask.clone(), place_of(ask)?))) {
-                Some((ask, picks)) => {
-                    let span = Span::of(self.now, self.now, ask.limit);
-                    world.reserve(&ask, &picks, span);
-                    laid.push((ask, picks));
-                }
-                None => {
-                    found = Some((job.id, self.shortage_in(world, job)));
-                    break;
-                }
-            }
-        }
-        crate::timeline::undo(world, &laid);
-        found
     }
 }
 

@@ -7,7 +7,9 @@
 //! Work: every node of the job's partitions once for each way, with its own reservations, holders
 //! and promises; nothing is tried over several nodes.
 
+use crate::affinity::Even;
 use crate::ask::{Ask, Tasks};
+use crate::coming::{Coming, Kept};
 use crate::devices;
 use crate::free::{Avail, Holding, NodeView, Span, effective_end};
 use crate::reservations;
@@ -17,7 +19,7 @@ use crate::topology::Joint;
 use crate::world::World;
 use muster_model::affinity::{BARRING, untolerated};
 use muster_model::{
-    Availability, Decision, Exclusive, Job, JobId, NodeCause, NodeShare, NodeTally, Promise,
+    Affinity, Availability, Exclusive, Job, JobId, NodeCause, NodeShare, NodeTally, Promise,
     PromisedShare, RuleKind, Seconds, State, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,10 +31,14 @@ const NAMED_MAX: usize = 8;
 /// A job that starts in the round, what it takes of a node, and its limit.
 type Starting<'a> = (&'a Arc<Job>, &'a NodeShare, TimeLimit);
 
+/// Room that is kept for a job on a node.
+type KeptShare<'a> = (&'a Kept, &'a NodeShare);
+
 /// What comes to the nodes before the job does, by node.
 #[derive(Default)]
 struct Before<'a> {
     starts: BTreeMap<usize, Vec<Starting<'a>>>,
+    kept: BTreeMap<usize, Vec<KeptShare<'a>>>,
     promises: BTreeMap<usize, Vec<(&'a Promise, Option<PromisedShare>)>>,
 }
 
@@ -42,8 +48,10 @@ struct Look<'a> {
     ask: &'a Ask,
     joint: Option<Joint<'a>>,
     span: Span,
-    /// The whole job is to be on one node.
+    /// The whole job is to be on one node, or each of its nodes takes the same part.
     whole: bool,
+    /// It is to be on one node.
+    single: bool,
     named: bool,
 }
 
@@ -53,11 +61,12 @@ pub(crate) fn tally(
     state: &State,
     job: &Job,
     outcome: &Outcome,
+    coming: &Coming<'_>,
     now: Timestamp,
 ) -> Vec<NodeTally> {
     let asks = asks(state, job, now);
-    let looks: Vec<Look<'_>> = asks.iter().map(|ask| Look::of(world, ask, now)).collect();
-    let before = Before::of(world, state, job, outcome);
+    let looks: Vec<Look<'_>> = asks.iter().map(|ask| Look::of(world, ask, coming, now)).collect();
+    let before = Before::of(state, world, job, outcome, coming);
     let mut of_partition: BTreeMap<usize, &str> = BTreeMap::new();
     for name in job.spec.partitions.iter().rev() {
         let members = world.members(name).map_or(&[][..], |m| m.list());
@@ -81,8 +90,9 @@ pub(crate) fn on_node(
     let has = |name: &&String| world.members(name).is_some_and(|m| m.contains(node));
     let partition = job.spec.partitions.iter().find(has)?;
     let asks = asks(state, job, now);
-    let looks: Vec<Look<'_>> = asks.iter().map(|ask| Look::of(world, ask, now)).collect();
-    let before = Before::of(world, state, job, outcome);
+    let coming = Coming::of(state, outcome, now, Some(job.id));
+    let looks: Vec<Look<'_>> = asks.iter().map(|ask| Look::of(world, ask, &coming, now)).collect();
+    let before = Before::of(state, world, job, outcome, &coming);
     Some(cause(world, &looks, &before, node, partition))
 }
 
@@ -113,21 +123,29 @@ fn cause(
 }
 
 impl<'a> Before<'a> {
-    /// What the round starts, and the promises of others, on the nodes that they take.
-    fn of(world: &World, state: &'a State, own: &Job, outcome: &'a Outcome) -> Self {
+    /// All that comes, and the promises of others, on the nodes that they take.
+    fn of(
+        state: &State,
+        world: &World,
+        own: &Job,
+        outcome: &'a Outcome,
+        coming: &'a Coming<'_>,
+    ) -> Self {
         let mut before = Self::default();
         let slot = |id: &muster_model::NodeId| {
             state.nodes.get(id).and_then(|node| world.node_named(&node.name))
         };
-        for decision in &outcome.plan.decisions {
-            let Decision::Start(starts) = decision else { continue };
-            for start in starts.iter().filter(|start| start.job != own.id) {
-                let Some(job) = state.jobs.get(&start.job) else { continue };
-                for share in &start.placement.nodes {
-                    if let Some(at) = slot(&share.node) {
-                        let starts = before.starts.entry(at).or_default();
-                        starts.push((job, share, start.time_limit));
-                    }
+        for (job, placement, limit) in &coming.starts {
+            for share in &placement.nodes {
+                if let Some(at) = slot(&share.node) {
+                    before.starts.entry(at).or_default().push((job, share, *limit));
+                }
+            }
+        }
+        for kept in &coming.kept {
+            for share in &kept.placement.nodes {
+                if let Some(at) = slot(&share.node) {
+                    before.kept.entry(at).or_default().push((kept, share));
                 }
             }
         }
@@ -144,15 +162,19 @@ impl<'a> Before<'a> {
 }
 
 impl<'a> Look<'a> {
-    fn of(world: &'a World, ask: &'a Ask, now: Timestamp) -> Self {
+    fn of(world: &'a World, ask: &'a Ask, coming: &'a Coming<'_>, now: Timestamp) -> Self {
         let span = Span::of(now, now, ask.limit);
-        let most = ask.node_bounds().map_or(1, |b| b.1);
+        let (least, most) = ask.node_bounds().unwrap_or((1, 1));
+        let fewest = ask.request.nodes.is_none() && least == 1;
+        // Rules on other jobs hold beside those that come, too.
+        let heeds = ask.affinity().is_some_and(Affinity::looks_at_jobs) || coming.has_apart();
         Self {
             world,
             ask,
-            joint: Joint::of(world, ask, span),
+            joint: Joint::of(if heeds { coming.after(world) } else { world }, ask, span),
             span,
             whole: most == 1 || !ask.can_be_spread(),
+            single: most == 1 || (fewest && !ask.can_be_spread()),
             named: only_named(ask),
         }
     }
@@ -284,10 +306,14 @@ impl<'a> Look<'a> {
         if !fence.is_near(node) {
             return rule(RuleKind::JobAffinity);
         }
-        if fence.even.iter().any(|even| !even.counts_at(node)) {
+        // How even several nodes are does not show on one of them.
+        let uneven =
+            |even: &Even<'_>| !even.counts_at(node) || (self.single && !even.allows(&[node]));
+        if fence.even.iter().any(uneven) {
             return rule(RuleKind::Spread);
         }
-        (!joint.admits(node)).then_some(NodeCause::Level)
+        let allowed = joint.admits(node) && (!self.single || joint.allows(&[node]));
+        (!allowed).then_some(NodeCause::Level)
     }
 
     fn has_room(&self, view: &NodeView, span: Span) -> bool {
@@ -336,6 +362,17 @@ impl<'a> Look<'a> {
             if !self.has_room(&view, self.span) {
                 let jobs = starts.iter().map(|(job, ..)| job.id).take(NAMED_MAX).collect();
                 return Some(NodeCause::Taken { jobs });
+            }
+        }
+        if let Some(kept) = before.kept.get(&node) {
+            for (room, share) in kept {
+                let (uid, kind) = (room.job.spec.owner.uid, room.job.spec.request.exclusive);
+                view.hold(Holding::of(room.job.id, uid, kind, room.end(now), share), now);
+            }
+            if !self.has_room(&view, self.span) {
+                let jobs = kept.iter().map(|(room, _)| room.job.id).take(NAMED_MAX).collect();
+                let start = kept.iter().map(|(room, _)| room.from).min();
+                return Some(NodeCause::Kept { jobs, start: start.unwrap_or(Timestamp::NEVER) });
             }
         }
         let met: Vec<_> = before

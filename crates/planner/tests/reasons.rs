@@ -225,6 +225,21 @@ fn a_reason_is_gone_when_its_cause_is() {
     assert!(lab.reasons().is_empty());
 }
 
+/// The limit that holds one member holds the gang, in the list and in the full answer.
+#[test]
+fn a_limit_on_one_member_holds_its_gang() {
+    let mut lab = Lab::new(
+        "node n1 cpus=8 mem=8G\naccount root\naccount lab parent=root grp-tres=cpu=1\nqos normal",
+    );
+    let first = lab.submit("a cpus=1 mem=1G time=10 gang=g:2");
+    let second = lab.submit("b cpus=2 mem=1G time=10 gang=g:2 account=lab");
+    let all = lab.reasons();
+    for job in [first, second] {
+        assert_eq!(all[&job].code(), "ASSOCIATION_LIMIT");
+        assert_eq!(lab.explain(job).reasons, [all[&job].clone()]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: ProptestConfig::default().cases.max(120) / 2,

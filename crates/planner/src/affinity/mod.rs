@@ -10,6 +10,7 @@ mod keys;
 mod reason;
 mod wishes;
 
+pub(crate) use even::Even;
 pub(crate) use fence::Fence;
 pub(crate) use reason::{ruled_out, text, without, without_each};
 pub(crate) use wishes::{order_by_wishes, wish_scores};

@@ -25,6 +25,7 @@ mod search;
 pub(crate) use claims::on_the_world;
 
 use crate::ask::Ask;
+use crate::coming::Kept;
 use crate::round::Round;
 use claims::Overlay;
 use muster_model::{
@@ -161,6 +162,32 @@ pub(crate) fn reasons(state: &State, plan: &Plan) -> BTreeMap<JobId, Reason> {
         reasons.remove(&start.job);
     });
     reasons
+}
+
+/// The room that is held for others: by the state, and by the decisions of this round.
+pub(crate) fn held(state: &State, plan: &Plan) -> Vec<Kept> {
+    let starting: BTreeSet<JobId> =
+        plan.decisions.iter().flat_map(Decision::starts).map(|start| start.job).collect();
+    let claimants = state.index.claimants.iter().filter_map(|id| state.jobs.get(id));
+    let claimed = claimants.filter(|job| !starting.contains(&job.id)).filter_map(|job| {
+        let claim = job.claim.as_ref()?;
+        makers(state, &claim.victims).next()?;
+        let placement = claims::free_part(state, &claim.placement, &claim.victims);
+        let (limit, from) = (claim.time_limit, claim.until);
+        Some(Kept { job: Arc::clone(job), placement, limit, from })
+    });
+    let made = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Preempt(preempt) => Some(preempt.as_ref()),
+        _ => None,
+    });
+    let made = made.flat_map(|preempt| {
+        preempt.starts.iter().filter_map(|start| {
+            let job = Arc::clone(state.jobs.get(&start.job)?);
+            let placement = claims::free_part(state, &start.placement, &preempt.victims);
+            Some(Kept { job, placement, limit: start.time_limit, from: preempt.until })
+        })
+    });
+    claimed.chain(made).collect()
 }
 
 /// What of who asks decides whom it may preempt: its QOS and its account, where they do.
