@@ -224,8 +224,21 @@ fn start(view: &WhyView) -> String {
     }
 }
 
-/// A change as a command to paste, which `scontrol update` takes of the job's owner while it waits.
+/// A change, or two, as a command to paste, which `scontrol update` takes of the job's owner while
+/// it waits.
 pub fn update_command(job: &str, change: &str) -> String {
+    let parts: Option<Vec<String>> = change.split(" and ").map(update_of).collect();
+    match parts {
+        Some(parts) => format!("scontrol update JobId={job} {}", parts.join(" ")),
+        None => {
+            let options = change.replace("#MUSTER ", "").replace(" and ", " ");
+            format!("sbatch {options} … (submit it anew)")
+        }
+    }
+}
+
+/// What `scontrol update` is told for a change; `None` where it has no word for it.
+fn update_of(change: &str) -> Option<String> {
     let change = change.trim_start_matches("#MUSTER ");
     let (option, value) = change.split_once('=').unwrap_or((change, ""));
     let key = match option {
@@ -247,14 +260,14 @@ pub fn update_command(job: &str, change: &str) -> String {
         "--gpus-per-task" => "GpusPerTask",
         "--gpus-per-socket" => "GpusPerSocket",
         "--gpu-memory" => "GpuMemory",
-        "without --exclusive" => return format!("scontrol update JobId={job} OverSubscribe=YES"),
+        "without --exclusive" => return Some("OverSubscribe=YES".to_owned()),
         "--gpus-per-node" | "--gres" => {
             let value = value.trim_start_matches("gpu:");
-            return format!("scontrol update JobId={job} Gres=gpu:{value}");
+            return Some(format!("Gres=gpu:{value}"));
         }
-        _ => return format!("sbatch {change} … (submit it anew)"),
+        _ => return None,
     };
-    format!("scontrol update JobId={job} {key}={value}")
+    Some(format!("{key}={value}"))
 }
 
 #[cfg(test)]
@@ -307,6 +320,8 @@ mod tests {
         assert_eq!(of("--time=30"), "scontrol update JobId=12 TimeLimit=30");
         assert_eq!(of("--nodelist="), "scontrol update JobId=12 ReqNodeList=");
         assert_eq!(of("--gpus=4"), "scontrol update JobId=12 Gpus=4");
+        let both = of("--time=30 and #MUSTER --gpu-memory=20G");
+        assert_eq!(both, "scontrol update JobId=12 TimeLimit=30 GpuMemory=20G");
         assert_eq!(of("without --constraint"), "scontrol update JobId=12 Features=");
     }
 

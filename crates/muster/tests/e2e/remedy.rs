@@ -26,9 +26,10 @@ const fn kind(change: &Change) -> &'static str {
         Change::NoReservation => "reservation",
         Change::Account(_) => "account",
         Change::Qos(_) => "qos",
+        Change::Both(..) => "both",
     }
 }
-const KINDS: usize = 18;
+const KINDS: usize = 19;
 
 /// Changes of every kind, each with a job that they may be suggested for.
 fn changes() -> Vec<(Change, &'static [&'static str])> {
@@ -68,6 +69,13 @@ fn changes() -> Vec<(Change, &'static [&'static str])> {
         (Change::NoReservation, &[]),
         (Change::Account("other".to_owned()), &[]),
         (Change::Qos("other".to_owned()), &[]),
+        (
+            Change::Both(
+                Box::new(Change::TimeLimit(Seconds(600))),
+                Box::new(Change::CpusPerTask(2)),
+            ),
+            &["--time=60", "--cpus-per-task=4"],
+        ),
     ]
 }
 
