@@ -26,6 +26,8 @@ fn nodes() -> impl Strategy<Value = String> {
         // Labels and taints, the same for all in half of the clusters.
         let marks = [" labels=zone:a", " labels=zone:b,hot:1", " labels=zone:a taints=dirty", ""];
         let marks = if rules % 2 == 0 { &marks[..2] } else { &marks[..] };
+        // Some nodes come last, or have disk.
+        let odd = ["", "", "", " weight=5", " scratch=2G", ""];
         let mut lines = Vec::new();
         for (i, (cpus, gpus, mem, features, mixed, numa, mode)) in nodes.iter().enumerate() {
             let features = ["features=red", "features=blue", "features=red,blue"][*features];
@@ -35,10 +37,11 @@ fn nodes() -> impl Strategy<Value = String> {
                 (n, true) => format!(" gpus={n}xa100:40G+1xh100:80G{mode}"),
             };
             lines.push(format!(
-                "node n{} cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1 switch=s{}{}",
+                "node n{} cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1 switch=s{}{}{}",
                 i + 1,
                 i / 2,
-                marks[(i + rules) % marks.len()]
+                marks[(i + rules) % marks.len()],
+                odd[(i + joined + rank) % odd.len()]
             ));
         }
         let count = nodes.len();
@@ -55,6 +58,7 @@ fn nodes() -> impl Strategy<Value = String> {
                 3 => Some("partition main max-mem-per-cpu=1G"),
                 4 => Some("policy kill-invalid-dependency=yes"),
                 5 => Some("policy whole-for-parts=yes memory-is-part=yes"),
+                6 => Some("partition main mem-per-cpu=300M min-nodes=1"),
                 _ => None,
             }
             .map(str::to_owned),
@@ -236,7 +240,12 @@ pub fn request() -> impl Strategy<Value = String> {
         1 => Just(" nodelist=n1"),
         1 => Just(" exclude=n1"),
         1 => Just(" licences=sim:1"),
+        1 => Just(" licences=sim:2"),
         1 => Just(" gres=fpga:1"),
+        1 => Just(" scratch=1G"),
+        1 => Just(" prefer-near=5:leaf:app=web"),
+        1 => Just(" prefer-apart=5:node:app=web"),
+        1 => Just(" apart=zone:app=db tolerate=*"),
         1 => Just(" cpus=2"),
         1 => Just(" mincpus=2"),
     ];
@@ -267,6 +276,9 @@ pub fn job() -> impl Strategy<Value = String> {
         1 => Just(" label=app:web"),
         1 => Just(" label=app:db"),
         2 => Just(" gang=g:2"),
+        1 => Just(" gang=g:3"),
+        1 => Just(" gang=h:2 qos=high"),
+        1 => Just(" array=0-2%1 qos=low"),
         3 => Just(" qos=high"),
         2 => Just(" qos=low"),
         1 => Just(" qos=low checkpoint=4"),
