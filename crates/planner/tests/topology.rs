@@ -401,3 +401,16 @@ proptest! {
         })?;
     }
 }
+
+/// A node that the job names is among its nodes also where it is heavier than others that would do.
+#[test]
+fn a_named_node_is_taken_whatever_its_weight_is() {
+    let mut lab = Lab::new(
+        "node n1 cpus=1 switch=s0 weight=5\nnode n2 cpus=1 switch=s0\nnode n3 cpus=1 switch=s1",
+    );
+    lab.submit("j nodes=2 nodelist=n1 time=10");
+    let plan = lab.plan();
+    let nodes: Vec<_> = plan.decisions[0].starts()[0].placement.nodes.iter().collect();
+    let names: Vec<String> = nodes.iter().map(|share| lab.state.node_name(share.node)).collect();
+    assert_eq!(names, ["n1", "n2"]);
+}

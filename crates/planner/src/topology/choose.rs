@@ -46,8 +46,9 @@ pub(crate) fn choose<'a>(
     let weights: BTreeSet<u32> = all.iter().map(weight).collect();
     if !joint.is_asked() && weights.len() > 1 && weights.len() <= WEIGHTS_MAX {
         for most in weights {
+            // A node that the job names is taken whatever its weight is.
             let light: Vec<&Candidate> =
-                all.iter().copied().filter(|c| weight(c) <= most).collect();
+                all.iter().copied().filter(|c| c.forced || weight(c) <= most).collect();
             let found = search.among(&light, |c| world.view(c.node).node.weight < most);
             if let Some(found) = found.or_else(|| search.among(&light, |_| false)) {
                 return Some(found);
