@@ -2,8 +2,8 @@
 
 use crate::{Rule, Violation};
 use muster_model::{
-    Decision, DependencyKind, Gang, GateStatus, Job, JobId, Joiner, Plan, Reason, Seconds, Start, State,
-    TimeLimit, Timestamp,
+    Decision, DependencyKind, Gang, GateStatus, Job, JobId, Joiner, Plan, Reason, Seconds, Start,
+    State, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 

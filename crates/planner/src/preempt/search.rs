@@ -228,8 +228,8 @@ impl Trial<'_, '_> {
         self.is_covered(open, &places).then_some(places)
     }
 
-    /// `None` where no set of these units could be enough: not even with all of them gone at once is
-    /// there room. Who wants to be near others may find them gone, so nothing is said of those.
+    /// `None` where no set of these units could be enough: not even with all of them gone at once
+    /// is there room. Who wants to be near others may find them gone, so nothing is said of those.
     fn could_fit(&mut self, all: &BTreeSet<usize>) -> Option<()> {
         let restless = self.asks.iter().flatten().any(|ask| ask.is_restless());
         let terms = Terms { grace: Seconds(0), limited: false };
