@@ -251,7 +251,9 @@ proptest! {
         }
         lab.set_up("partition side nodes=n1");
         proved(&mut lab, |lab| {
-            running.iter().for_each(|line| _ = lab.submit(line));
+            for line in &running {
+                lab.submit(line);
+            }
             lab.round();
             for id in lab.state.index.pending.clone() {
                 lab.cancel(id);
@@ -259,7 +261,9 @@ proptest! {
             if !reserved.is_empty() {
                 lab.set_up(&format!("reservation r {reserved} nodes=n1"));
             }
-            waiting.iter().for_each(|line| _ = lab.submit(line));
+            for line in &waiting {
+                lab.submit(line);
+            }
             let mut planner = Planner::new(&lab.state);
             let now = started(&lab.unchecked_plan());
             for job in lab.state.index.pending.iter().copied().filter(|job| !now.contains(job)) {
