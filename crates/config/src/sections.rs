@@ -8,8 +8,9 @@ use crate::priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights}
 use crate::reservation::ReservationSection;
 use crate::topology::{DomainSection, LevelSection, TopologySection};
 use muster_model::{
-    BackfillDepth, BackfillMode, BillingMode, FairShareMode, NodeChoice, OrderMode, PartitionState,
-    Policy, PreemptMode, UsageReset,
+    BackfillDepth, BackfillMode, BackfillOrder, BillingMode, FairShareMode, NodeChoice, OrderMode,
+    PartitionState, Policy, PreemptMode, PromiseBasis, RunTimeCorrection, RunTimePolicy, RunTimeSource,
+    UsageReset,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,8 +138,23 @@ section! {
         /// of a partition is never delayed), `conservative` (no waiting job is), or `mixed` (none
         /// within the bounds below is).
         backfill: BackfillMode = BackfillMode::Easy, "word";
+        /// In which order jobs are tried behind the first one under `easy`: `queue`, or `shortest`
+        /// (those expected to run shortest).
+        backfill_order: BackfillOrder = BackfillOrder::Queue, "word";
+        /// What jobs are expected to run: `limit` (what they asked for), or `recent` (the mean of
+        /// their user's last two run times).
+        run_time: RunTimeSource = RunTimeSource::Limit, "word";
+        /// What becomes of an expectation that its job outlives: `limit`, `double` or `steps` (it
+        /// grows by longer and longer steps).
+        run_time_correction: RunTimeCorrection = RunTimeCorrection::Limit, "word";
+        /// What promises rest on: `limits` (they are never late), or `estimates` (they are nearer
+        /// to what comes). Where there are reservations it is always limits.
+        run_time_promises: PromiseBasis = PromiseBasis::Limits, "word";
         /// Under `conservative` and `mixed`, at most so many jobs are promised a start.
         backfill_depth: u32 = 1000, "number";
+        /// Under `easy`, who has waited so many thousandths as long as the first job is promised a
+        /// start too; 900 keeps the longest wait down.
+        backfill_by_wait: Option<u32> = None, "number";
         /// Under `mixed`, at most so many jobs of a partition are promised a start.
         backfill_per_partition: Option<u32> = None, "number";
         /// Under `mixed`, at most so many jobs of a user are promised a start.
@@ -494,7 +510,12 @@ impl From<&PolicySection> for Policy {
         let PolicySection {
             order,
             backfill,
+            backfill_order,
+            run_time,
+            run_time_correction,
+            run_time_promises,
             backfill_depth,
+            backfill_by_wait,
             backfill_per_partition,
             backfill_per_user,
             backfill_per_account,
@@ -515,11 +536,18 @@ impl From<&PolicySection> for Policy {
         Self {
             order: *order,
             backfill: *backfill,
+            backfill_order: *backfill_order,
+            run_time: RunTimePolicy {
+                source: *run_time,
+                correction: *run_time_correction,
+                promises: *run_time_promises,
+            },
             backfill_depth: BackfillDepth {
                 total: *backfill_depth,
                 per_partition: *backfill_per_partition,
                 per_user: *backfill_per_user,
                 per_account: *backfill_per_account,
+                by_wait: *backfill_by_wait,
                 window: (*backfill_window).map(Into::into),
             },
             nodes: *nodes,

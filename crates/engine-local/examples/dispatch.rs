@@ -127,6 +127,8 @@ fn launch(
         placement: Some(Arc::new(Placement { nodes: vec![share], ..Placement::default() })),
         charge: Arc::default(),
         placed: None,
+        placed_seq: 0,
+        estimate: None,
         started: None,
         stop: None,
         signals: Vec::new(),

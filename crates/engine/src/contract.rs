@@ -178,6 +178,8 @@ fn started_job(id: JobId, spec: JobSpec, placement: Placement) -> Job {
         placement: Some(Arc::new(placement)),
         charge: Arc::default(),
         placed: None,
+        placed_seq: 0,
+        estimate: None,
         started: None,
         stop: None,
         signals: Vec::new(),

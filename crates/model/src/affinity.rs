@@ -276,7 +276,7 @@ impl Node {
         match name {
             "name" => Some(Cow::Borrowed(&self.name)),
             "engine" => Some(Cow::Owned(self.engine.to_string())),
-            "cpus" => number(u64::from(self.cpus.len())),
+            "cpus" => number(u64::from(self.cpu_count())),
             "memory" => number(self.memory.0),
             "gpus" => number(self.devices.len() as u64),
             "gpu-model" => self.devices.first().map(|d| Cow::Borrowed(d.model.as_str())),

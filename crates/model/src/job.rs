@@ -33,6 +33,9 @@ pub struct Job {
     pub hold: Option<Hold>,
     /// The limit in force: asked, or the partition's default, or cut down at its start.
     pub time_limit: TimeLimit,
+    /// What it was expected to run when it was submitted; `None` is its limit.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub estimate: Option<Seconds>,
     /// Its dependency, resolved.
     #[serde(default, skip_serializing_if = "is_default")]
     pub gates: Vec<Gate>,
@@ -48,6 +51,9 @@ pub struct Job {
     /// When the present (or last) attempt was decided.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placed: Option<Timestamp>,
+    /// The number of the event that decided it: which of two jobs of one instant started first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub placed_seq: u64,
     /// When its processes began.
     #[serde(default, skip_serializing_if = "is_default")]
     pub started: Option<Timestamp>,

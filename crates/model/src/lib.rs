@@ -43,6 +43,7 @@ pub mod qos;
 pub mod reason;
 pub mod request;
 pub mod reservation;
+mod run_time;
 pub mod sharing;
 pub mod spec;
 pub mod state;
@@ -82,7 +83,9 @@ pub use partition::{Partition, PartitionState};
 pub use payload::Payload;
 pub use placement::{DeviceGrant, NodeShare, Placement};
 pub use plan::{Decision, Plan, Preempt, Promise, PromisedShare, Resume, Start, Work};
-pub use policy::{BackfillDepth, BackfillMode, DevicePolicy, NodeChoice, OrderMode, Policy};
+pub use policy::{
+    BackfillDepth, BackfillMode, BackfillOrder, DevicePolicy, NodeChoice, OrderMode, Policy,
+};
 pub use preempt::{
     Amounts, Claim, Eviction, PreemptMode, PreemptRules, Preemption, Quota, QuotaAmount, Victim,
     VictimOrder,
@@ -97,6 +100,7 @@ pub use reservation::{
     Access, Group, Names, Repeat, Reservation, ReservationFlag, ReservedNode, ReservedPart, Want,
     Window,
 };
+pub use run_time::{PromiseBasis, RecentRuns, RunTimeCorrection, RunTimePolicy, RunTimeSource};
 pub use sharing::{
     DeviceMode, DeviceWish, GpuShare, Isolation, MigInstance, MigMode, MigSlot, Sharing,
 };

@@ -16,6 +16,10 @@ pub struct Node {
     pub engine: EngineName,
     /// Its CPUs, numbered as Slurm numbers them (one number a hardware thread).
     pub cpus: CpuSet,
+    /// CPUs beside those that are given out by number and not one by one: of an engine that pins
+    /// nothing, or of a whole machine seen as one pool of processors.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cpu_pool: u32,
     /// Hardware threads on a core, at least 1.
     pub threads_per_core: u32,
     /// NUMA domains in order; their CPU sets are disjoint.
@@ -180,6 +184,11 @@ pub struct ForeignUse {
 }
 
 impl Node {
+    /// How many CPUs it has, numbered or not.
+    pub fn cpu_count(&self) -> u32 {
+        self.cpus.len().saturating_add(self.cpu_pool)
+    }
+
     /// True where new work may start on it.
     pub fn is_usable(&self) -> bool {
         self.availability == Availability::Up && self.drain.is_none()

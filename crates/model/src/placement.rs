@@ -28,6 +28,9 @@ pub struct NodeShare {
     pub tasks: u32,
     /// Its CPUs.
     pub cpus: CpuSet,
+    /// CPUs that it has of the node's pool.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cpu_pool: u32,
     /// Its memory.
     pub memory: Mib,
     /// Its devices, by ascending index; of one cut into instances perhaps several.
@@ -62,6 +65,13 @@ impl DeviceGrant {
     }
 }
 
+impl NodeShare {
+    /// How many CPUs it has, numbered or not.
+    pub fn cpu_count(&self) -> u32 {
+        self.cpus.len().saturating_add(self.cpu_pool)
+    }
+}
+
 impl Placement {
     /// Tasks on all nodes.
     pub fn tasks(&self) -> u32 {
@@ -70,7 +80,7 @@ impl Placement {
 
     /// CPUs on all nodes.
     pub fn cpus(&self) -> u32 {
-        self.nodes.iter().map(|n| n.cpus.len()).sum()
+        self.nodes.iter().map(NodeShare::cpu_count).sum()
     }
 
     /// Memory on all nodes.

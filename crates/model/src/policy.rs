@@ -1,6 +1,6 @@
 //! Policy: what a site decided about order, backfill and limits.
 
-use crate::{Preemption, PriorityPolicy, Seconds, is_default};
+use crate::{Preemption, PriorityPolicy, RunTimePolicy, Seconds, is_default};
 use serde::{Deserialize, Serialize};
 
 /// How a site wants its jobs scheduled. Every field has a default; the configuration's `[policy]`.
@@ -11,6 +11,16 @@ pub struct Policy {
     pub order: OrderMode,
     /// Whether and how later jobs may start before earlier ones.
     pub backfill: BackfillMode,
+    /// In which order jobs are tried behind a promise.
+    #[serde(skip_serializing_if = "is_default")]
+    pub backfill_order: BackfillOrder,
+    /// What jobs are taken to run, beside their limits.
+    #[serde(skip_serializing_if = "is_default")]
+    pub run_time: RunTimePolicy,
+    /// False where nobody counts what users and accounts use (as Slurm without accounting): limits
+    /// on use and fair share then see nothing.
+    #[serde(skip_serializing_if = "is_true")]
+    pub count_usage: bool,
     /// How many waiting jobs are promised a start, and how far ahead.
     #[serde(skip_serializing_if = "is_default")]
     pub backfill_depth: BackfillDepth,
@@ -91,6 +101,24 @@ pub enum BackfillMode {
     Mixed,
 }
 
+/// In which order jobs are tried behind the first promise of an EASY round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackfillOrder {
+    /// As they stand in the queue.
+    #[default]
+    Queue,
+    /// Those expected to run shortest first, of equal ones as they stand in the queue (SJBF:
+    /// Tsafrir, Etsion and Feitelson, IEEE TPDS 2007). Under other modes than
+    /// [`BackfillMode::Easy`] this says nothing.
+    Shortest,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // Serde hands a reference.
+const fn is_true(yes: &bool) -> bool {
+    *yes
+}
+
 /// How many waiting jobs are promised a start. The first of each partition always is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -106,6 +134,10 @@ pub struct BackfillDepth {
     /// Under `mixed`, at most so many of an account (`bf_max_job_assoc`); `None` is no bound.
     #[serde(skip_serializing_if = "is_default")]
     pub per_account: Option<u32>,
+    /// Under `easy`, who has waited so many thousandths as long as the first job has a promise too:
+    /// so nobody is passed again and again who is nearly as old; `None` is the first job alone.
+    #[serde(skip_serializing_if = "is_default")]
+    pub by_wait: Option<u32>,
     /// Under `mixed`, no start later than this from now is promised (`bf_window`); `None` is no
     /// bound.
     #[serde(skip_serializing_if = "is_default")]
@@ -114,7 +146,14 @@ pub struct BackfillDepth {
 
 impl Default for BackfillDepth {
     fn default() -> Self {
-        Self { total: 1000, per_partition: None, per_user: None, per_account: None, window: None }
+        Self {
+            total: 1000,
+            per_partition: None,
+            per_user: None,
+            per_account: None,
+            by_wait: None,
+            window: None,
+        }
     }
 }
 
@@ -129,11 +168,21 @@ pub enum NodeChoice {
     Spread,
 }
 
+impl Policy {
+    /// True where jobs behind a promise are tried shortest first.
+    pub fn backfills_shortest_first(&self) -> bool {
+        self.backfill == BackfillMode::Easy && self.backfill_order == BackfillOrder::Shortest
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Self {
             order: OrderMode::Fifo,
             backfill: BackfillMode::Easy,
+            backfill_order: BackfillOrder::Queue,
+            run_time: RunTimePolicy::default(),
+            count_usage: true,
             backfill_depth: BackfillDepth::default(),
             nodes: NodeChoice::Pack,
             kill_wait: Seconds(30),

@@ -316,7 +316,7 @@ fn capacity<'a>(nodes: impl Iterator<Item = &'a Arc<crate::Node>>) -> Tres {
     let mut all = Tres::default();
     for node in nodes {
         all.put(TresKind::Node, 1);
-        all.put(TresKind::Cpu, u64::from(node.cpus.len()));
+        all.put(TresKind::Cpu, u64::from(node.cpu_count()));
         all.put(TresKind::Mem, node.memory.0);
         all.put(TresKind::Gpu(None), node.devices.len() as u64);
         for device in node.devices.iter().filter(|device| !device.model.is_empty()) {

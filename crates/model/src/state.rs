@@ -3,7 +3,7 @@
 use crate::usage::StoredTally;
 use crate::{
     Account, BlobId, GateTarget, Holder, Job, JobId, JobSpec, Licence, Node, NodeId, Partition,
-    Policy, Qos, Reservation, SCHEMA_VERSION, Tally, Timestamp, Topology, is_default,
+    Policy, Qos, RecentRuns, Reservation, SCHEMA_VERSION, Tally, Timestamp, Topology, is_default,
 };
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,8 @@ pub struct State {
     pub policy: Arc<Policy>,
     /// What is held and was used, by whom.
     pub usage: OrdMap<Holder, Arc<Tally>>,
+    /// How long users' last jobs ran, by user id, where the policy expects run times from that.
+    pub recent: OrdMap<u32, RecentRuns>,
     /// Indexes over the above, kept by `apply`.
     pub index: Index,
 }
@@ -121,6 +123,8 @@ struct Parts {
     policy: Arc<Policy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     usage: Option<Vec<StoredTally>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    recent: BTreeMap<u32, RecentRuns>,
 }
 
 impl State {
@@ -232,6 +236,7 @@ impl From<State> for Parts {
             topology: state.topology,
             reservations: state.reservations.values().cloned().collect(),
             policy: state.policy,
+            recent: state.recent.into_iter().collect(),
         }
     }
 }
@@ -245,6 +250,7 @@ impl From<Parts> for State {
             next_node: parts.next_node,
             topology: parts.topology,
             policy: parts.policy,
+            recent: parts.recent.into_iter().collect(),
             licences: parts.licences.into_iter().map(|l| (l.name.clone(), l)).collect(),
             reservations: parts.reservations.into_iter().map(|r| (r.name.clone(), r)).collect(),
             qos: parts.qos.into_iter().map(|q| (q.name.clone(), q)).collect(),
@@ -271,19 +277,36 @@ impl From<Parts> for State {
 impl Index {
     /// Takes a job up into the sets that its state puts it in. Array counts are kept apart.
     pub(crate) fn add(&mut self, job: &Job) {
+        if !job.state.is_over() {
+            self.unfinished
+                .entry((job.spec.owner.uid, job.spec.name.clone()))
+                .or_default()
+                .insert(job.id);
+            if let Some(gang) = &job.spec.gang {
+                let key = (job.spec.owner.uid, gang.name.clone());
+                self.gangs.entry(key).or_default().insert(job.id);
+            }
+        }
+        self.add_standing(job);
+    }
+
+    /// Puts a changed job in the place of the old one.
+    pub(crate) fn replace(&mut self, old: &Job, new: &Job) {
+        let unfinished = !old.state.is_over() && !new.state.is_over();
+        if unfinished && Arc::ptr_eq(&old.spec, &new.spec) {
+            // Whose it is stays as it is.
+            self.remove_standing(old);
+            self.add_standing(new);
+        } else {
+            self.remove(old);
+            self.add(new);
+        }
+    }
+
+    fn add_standing(&mut self, job: &Job) {
         if job.state.is_over() {
             self.ended.insert((job.ended.unwrap_or_default(), job.id));
-            return;
-        }
-        self.unfinished
-            .entry((job.spec.owner.uid, job.spec.name.clone()))
-            .or_default()
-            .insert(job.id);
-        if let Some(gang) = &job.spec.gang {
-            let key = (job.spec.owner.uid, gang.name.clone());
-            self.gangs.entry(key).or_default().insert(job.id);
-        }
-        if job.is_pending() {
+        } else if job.is_pending() {
             self.pending.insert(job.id);
             if job.claim.is_some() {
                 self.claimants.insert(job.id);
@@ -304,15 +327,19 @@ impl Index {
 
     /// Takes a job out of every set that [`Index::add`] put it in.
     pub(crate) fn remove(&mut self, job: &Job) {
+        if !job.state.is_over() {
+            remove_from(&mut self.unfinished, &(job.spec.owner.uid, job.spec.name.clone()), job.id);
+            if let Some(gang) = &job.spec.gang {
+                remove_from(&mut self.gangs, &(job.spec.owner.uid, gang.name.clone()), job.id);
+            }
+        }
+        self.remove_standing(job);
+    }
+
+    fn remove_standing(&mut self, job: &Job) {
         if job.state.is_over() {
             self.ended.remove(&(job.ended.unwrap_or_default(), job.id));
-            return;
-        }
-        remove_from(&mut self.unfinished, &(job.spec.owner.uid, job.spec.name.clone()), job.id);
-        if let Some(gang) = &job.spec.gang {
-            remove_from(&mut self.gangs, &(job.spec.owner.uid, gang.name.clone()), job.id);
-        }
-        if job.is_pending() {
+        } else if job.is_pending() {
             self.pending.remove(&job.id);
             self.claimants.remove(&job.id);
             for target in job.gates.iter().filter_map(|g| g.target) {

@@ -61,6 +61,7 @@ pub(crate) fn room<'a>(
 ) -> Option<Room<'a>> {
     let node: &Arc<Node> = state.nodes.get(&id)?;
     let mut cpus = node.cpus.clone();
+    let mut pool = node.cpu_pool;
     let mut memory = node.memory.0;
     for foreign in &node.foreign {
         cpus.remove_all(&foreign.cpus);
@@ -80,7 +81,7 @@ pub(crate) fn room<'a>(
         .into_iter()
         .flatten()
         .filter_map(|job| state.jobs.get(job))
-        .filter_map(|job| Some((job.as_ref(), job.placement.as_deref()?, job.ends_at_latest()?)))
+        .filter_map(|job| Some((job.as_ref(), job.placement.as_deref()?, state.expected_end(job, now)?)))
         .filter(|(_, _, end)| still_there(when, now, *end, false));
     let starting = new
         .iter()
@@ -89,6 +90,7 @@ pub(crate) fn room<'a>(
     for (job, placement, _) in running.chain(starting) {
         for share in placement.nodes.iter().filter(|s| s.node == id) {
             cpus.remove_all(&share.cpus);
+            pool = pool.saturating_sub(share.cpu_pool);
             memory = memory.saturating_sub(share.memory.0);
             for part in &mut parts {
                 part.take(&share.devices, job.spec.owner.uid);
@@ -104,7 +106,8 @@ pub(crate) fn room<'a>(
         }
     }
     let policy = &state.policy.devices;
-    Some(Room { node, cpus: cpus.len(), memory, devices, parts, policy, gres, others })
+    let cpus = cpus.len().saturating_add(pool);
+    Some(Room { node, cpus, memory, devices, parts, policy, gres, others })
 }
 
 /// Whether the job can lie on all of these nodes together, each with at least one task.
@@ -216,7 +219,7 @@ fn one_fits(
         }
         _ => t,
     };
-    let cores = node.cpus.len() / node.threads_per_core.max(1);
+    let cores = node.cpu_count() / node.threads_per_core.max(1);
     if request.sockets_per_node.is_some_and(|n| n > node.sockets())
         || request.tasks_per_socket.is_some_and(|n| t > n.saturating_mul(node.sockets()))
         || request.tasks_per_core.is_some_and(|n| t > n.saturating_mul(cores))

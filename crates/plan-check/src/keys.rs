@@ -141,7 +141,7 @@ fn amounts<'a>(nodes: impl Iterator<Item = &'a Node>) -> Tres {
     let mut all = Tres::default();
     for node in nodes {
         all.put(TresKind::Node, 1);
-        all.put(TresKind::Cpu, u64::from(node.cpus.len()));
+        all.put(TresKind::Cpu, u64::from(node.cpu_count()));
         all.put(TresKind::Mem, node.memory.0);
         for device in &node.devices {
             all.put(TresKind::Gpu(None), 1);

@@ -210,7 +210,7 @@ fn check_tasks(
     }
     for (node, share) in nodes {
         let name = &node.name;
-        let cores = node.cpus.len() / node.threads_per_core.max(1);
+        let cores = node.cpu_count() / node.threads_per_core.max(1);
         let bounds = [
             request.tasks_per_node,
             request.tasks_per_socket.map(|n| n.saturating_mul(node.sockets())),
@@ -300,7 +300,7 @@ pub(crate) fn required(
         } else if let Some(Mib(per_node)) = partition.default_memory_per_node {
             per_node
         } else {
-            let all = u128::from(node.cpus.len().max(1));
+            let all = u128::from(node.cpu_count().max(1));
             (u128::from(node_memory) * u128::from(cpus) / all) as u64
         }
     });
@@ -310,7 +310,7 @@ pub(crate) fn required(
 /// How many of a node's CPUs are not foreign.
 pub(crate) fn own_cpus(node: &Node) -> u32 {
     let taken = |cpu: &u32| node.foreign.iter().any(|f| f.cpus.contains(*cpu));
-    node.cpus.iter().filter(|cpu| !taken(cpu)).count() as u32
+    node.cpus.iter().filter(|cpu| !taken(cpu)).count() as u32 + node.cpu_pool
 }
 
 fn check_share(
@@ -323,8 +323,8 @@ fn check_share(
     let name = &node.name;
     let gpus = share.devices.len() as u32;
     let (cpus, memory) = required(request, partition, node, share.tasks, gpus);
-    if share.cpus.len() != cpus {
-        say(Rule::Cpus, format!("has {} CPUs on node {name}, needs {cpus}", share.cpus.len()));
+    if share.cpu_count() != cpus {
+        say(Rule::Cpus, format!("has {} CPUs on node {name}, needs {cpus}", share.cpu_count()));
     }
     if share.memory.0 != memory {
         say(Rule::Memory, format!("has {} on node {name}, needs {}", share.memory, Mib(memory)));

@@ -112,7 +112,7 @@ fn amounts(state: &State, partition: &str, shares: &[NodeShare], licences: &Plac
     let mut tres = Tres::default();
     for share in shares {
         tres.put(TresKind::Node, 1);
-        tres.put(TresKind::Cpu, u64::from(share.cpus.len()));
+        tres.put(TresKind::Cpu, u64::from(share.cpu_count()));
         tres.put(TresKind::Mem, share.memory.0);
         tres.put(TresKind::Gpu(None), share.devices.len() as u64);
         let node = state.nodes.get(&share.node);

@@ -50,7 +50,7 @@ pub(crate) fn check(
             found.push(Violation::of(Rule::PromiseDelayed, promise.job, why));
             continue;
         }
-        let to = promise.start.plus_limit(job.time_limit);
+        let to = promise.start.plus_limit(state.expected_run(job, job.time_limit));
         for (id, share) in promise.nodes.iter().zip(&promise.shares) {
             by_node.entry(*id).or_default().push(stay(job, promise.start, to, share));
         }
@@ -146,7 +146,7 @@ fn there(state: &State, now: Timestamp, new: &[New<'_>], node: &Node) -> Vec<Sta
     let soon = Timestamp::from_millis(now.millis().saturating_add(OVERDUE_MS));
     let running = state.index.on_node.get(&node.id).into_iter().flatten();
     let running = running.filter_map(|id| state.jobs.get(id)).filter_map(|job| {
-        Some((job.as_ref(), job.placement.as_deref()?, job.ends_at_latest()?.max(soon)))
+        Some((job.as_ref(), job.placement.as_deref()?, state.expected_end(job, now)?.max(soon)))
     });
     let starting = new.iter().map(|n| (n.job, n.placement, n.end));
     let all = running.chain(starting).flat_map(|(job, placement, to)| {
@@ -156,7 +156,8 @@ fn there(state: &State, now: Timestamp, new: &[New<'_>], node: &Node) -> Vec<Sta
             kind: if share.exclusive { Exclusive::Node } else { job.spec.request.exclusive },
             from: now,
             to,
-            cpus: share.cpus.iter().filter(|cpu| is_own(node, *cpu)).count() as u32,
+            cpus: share.cpus.iter().filter(|cpu| is_own(node, *cpu)).count() as u32
+                + share.cpu_pool,
             memory: share.memory.0,
             devices: share
                 .devices
@@ -231,7 +232,7 @@ fn holders(state: &State, now: Timestamp, new: &[New<'_>], name: &str) -> Vec<Lo
     let active = state.index.active.iter().filter_map(|id| state.jobs.get(id));
     let running = active.filter_map(|job| {
         let count = *job.placement.as_ref()?.licences.get(name)?;
-        Some((job.id, now, job.ends_at_latest()?.max(soon), count, false))
+        Some((job.id, now, state.expected_end(job, now)?.max(soon), count, false))
     });
     let starting = new
         .iter()

@@ -10,11 +10,9 @@ pub(crate) fn new_starts<'a>(state: &'a State, plan: &Plan, starts: &[&'a Start]
     starts
         .iter()
         .filter_map(|start| {
-            Some(New {
-                job: state.jobs.get(&start.job)?.as_ref(),
-                placement: start.placement.as_ref(),
-                end: plan.now.plus_limit(start.time_limit),
-            })
+            let job = state.jobs.get(&start.job)?.as_ref();
+            let end = plan.now.plus_limit(state.expected_run(job, start.time_limit));
+            Some(New { job, placement: start.placement.as_ref(), end })
         })
         .collect()
 }
@@ -108,7 +106,7 @@ fn licence_short(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise)
             .iter()
             .filter_map(|id| state.jobs.get(id))
             .filter(|j| {
-                j.ends_at_latest().is_some_and(|end| still_there(when, plan.now, end, false))
+                state.expected_end(j, plan.now).is_some_and(|end| still_there(when, plan.now, end, false))
             })
             .filter_map(|j| j.placement.as_ref()?.licences.get(name));
         let starting = new

@@ -133,6 +133,12 @@ fn may_share(a: &Use<'_>, b: &Use<'_>) -> bool {
 }
 
 fn check_cpus(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_>], String)) {
+    let pooled = crate::total(uses.iter().map(|one| one.share.cpu_pool));
+    if pooled > node.cpu_pool && uses.iter().any(|one| one.new && one.share.cpu_pool > 0) {
+        let of_pool: Vec<&Use<'_>> = uses.iter().filter(|one| one.share.cpu_pool > 0).collect();
+        let detail = format!("{pooled} of {} pooled CPUs of node {}", node.cpu_pool, node.name);
+        say(Rule::CpusOverallocated, &of_pool, detail);
+    }
     let mut given = CpuSet::new();
     for (at, one) in uses.iter().enumerate() {
         let cpus = &one.share.cpus;

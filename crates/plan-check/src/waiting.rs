@@ -45,17 +45,19 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         .filter(|job| !throttled(state, job, &new))
         .take(JOBS_MAX);
     for job in waiting {
-        // Only what was promised to jobs before it stands in its way.
+        // Only what was promised to jobs before it stands in its way; all that was promised where
+        // jobs are tried shortest first.
+        let shortest = state.policy.backfills_shortest_first();
         let own = order.of(job);
         let before: Vec<&Promise> = plan
             .promises
             .iter()
             .zip(&keys)
-            .filter(|(_, key)| key.as_ref().is_none_or(|key| *key < own))
+            .filter(|(_, key)| shortest || key.as_ref().is_none_or(|key| *key < own))
             .map(|(promise, _)| promise)
             .collect();
         let promised: BTreeSet<NodeId> = before.iter().flat_map(|p| p.nodes.clone()).collect();
-        let end = plan.now.plus_limit(job.time_limit);
+        let end = plan.now.plus_limit(state.expected_run(job, job.time_limit));
         let harmless = before.iter().all(|p| end <= p.start && end != Timestamp::NEVER);
         for partition in job.spec.partitions.iter().filter_map(|p| state.partitions.get(p)) {
             if !order::may_use(state, plan, job, partition)

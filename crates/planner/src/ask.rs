@@ -10,7 +10,7 @@ use muster_model::affinity::{BARRING, untolerated};
 use muster_model::mig::split_type;
 use muster_model::{
     Affinity, DevicePolicy, DeviceWish, Exclusive, GpuScope, JobSpec, MemoryRequest, NodeCount,
-    Partition, Request, TimeLimit, Timestamp,
+    Partition, Request, Seconds, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -37,6 +37,10 @@ pub(crate) struct Ask {
     pub(crate) uid: u32,
     /// The limit in this partition, where the partition allows it at all.
     pub(crate) limit: TimeLimit,
+    /// What the timeline takes it to run, where that is not its limit.
+    pub(crate) estimate: Option<Seconds>,
+    /// What it is likely to run: says who is tried first.
+    pub(crate) likely: TimeLimit,
     pub(crate) time_min: Option<u64>,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) tasks: Tasks,
@@ -135,6 +139,8 @@ impl Ask {
             partition: Arc::clone(partition),
             uid,
             limit,
+            estimate: None,
+            likely: limit,
             time_min,
             deadline,
             tasks: tasks_of(request),
@@ -168,6 +174,20 @@ impl Ask {
         ask.whole_floor =
             ask.floor(if let Tasks::Total(all) = ask.tasks { all } else { 1 }, &whole);
         ask
+    }
+
+    /// How long it is taken to be there once it starts.
+    pub(crate) fn length(&self) -> TimeLimit {
+        self.length_within(self.limit)
+    }
+
+    /// As [`Self::length`], with another limit than its own.
+    pub(crate) fn length_within(&self, limit: TimeLimit) -> TimeLimit {
+        match (self.estimate, limit) {
+            (None, _) => limit,
+            (Some(estimate), TimeLimit::Unlimited) => TimeLimit::Of(estimate),
+            (Some(estimate), TimeLimit::Of(most)) => TimeLimit::Of(estimate.min(most)),
+        }
     }
 
     /// What so many tasks and GPUs need on any node, whatever the node is: never more than
@@ -402,7 +422,7 @@ impl Ask {
             most = most.min(per_socket.saturating_mul(view.sockets));
         }
         if let Some(per_core) = request.tasks_per_core {
-            let cores = view.node.cpus.len() / view.node.threads_per_core.max(1);
+            let cores = view.node.cpu_count() / view.node.threads_per_core.max(1);
             most = most.min(per_core.saturating_mul(cores));
         }
         most
@@ -465,7 +485,7 @@ impl Ask {
         if let Some(per_node) = self.partition.default_memory_per_node {
             return per_node.0;
         }
-        let all = u64::from(view.node.cpus.len()).max(1);
+        let all = u64::from(view.node.cpu_count()).max(1);
         let share = u128::from(view.base_memory) * u128::from(cpus) / u128::from(all);
         u64::try_from(share).unwrap_or(u64::MAX)
     }

@@ -87,6 +87,7 @@ impl Cache {
             self.rebuild(state, now);
             return;
         }
+        self.world.correct(state, now);
         self.seen = state.clone();
         let uid_matters = self.uid_matters();
         self.queue.advance(state, uid_matters, now);
@@ -158,15 +159,15 @@ impl Cache {
         for id in &changed {
             if let Some(old) = self.seen.jobs.get(id) {
                 self.queue.remove(&self.seen, uid_matters, old);
-                if let (Some(placement), Some(end)) = (&old.placement, old.ends_at_latest()) {
-                    self.world.release(old.id, placement, end);
+                if let Some(placement) = old.placement.as_ref().filter(|_| !old.is_pending()) {
+                    self.world.release(old.id, placement);
                 }
             }
         }
         for id in &changed {
             if let Some(new) = state.jobs.get(id) {
                 self.queue.add(state, uid_matters, new);
-                self.world.hold(new);
+                self.world.hold(state, new);
             }
         }
         true

@@ -166,7 +166,7 @@ pub(crate) fn on_node(
     }
     // As if it were placed now: without what it has.
     let mut world = cache.world.clone();
-    world.release(id, placement, job.ends_at_latest()?);
+    world.release(id, placement);
     let Some(cause) = cause(&world, job) else { return Some(NodeAnswer::Elsewhere) };
     let has = world.node_named(&state.node_name(placement.nodes.first()?.node))?;
     let rest: Vec<usize> = (placement.nodes.iter().skip(1))
@@ -368,8 +368,11 @@ fn backfilled(
     let Some(promise) = promise else { return Verdict::NoPromise };
     let starting = decisions.iter().flat_map(Decision::starts).find(|s| s.job == rival.id);
     let (placement, end) = match starting {
-        Some(start) => (Some(&start.placement), now.plus_limit(start.time_limit)),
-        None => (rival.placement.as_ref(), rival.ends_at_latest().unwrap_or(Timestamp::NEVER)),
+        Some(start) => (Some(&start.placement), now.plus_limit(state.expected_run(rival, start.time_limit))),
+        None => {
+            let end = state.expected_end(rival, now).unwrap_or(Timestamp::NEVER);
+            (rival.placement.as_ref(), end)
+        },
     };
     if end <= promise.start {
         return Verdict::EndsBefore { end, promise: promise.start };

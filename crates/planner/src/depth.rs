@@ -1,7 +1,7 @@
 //! Which waiting jobs are promised a start.
 
 use crate::ask::Ask;
-use muster_model::{BackfillDepth, BackfillMode, Job, JobId, Policy, Seconds};
+use muster_model::{BackfillDepth, BackfillMode, Job, JobId, Policy, Seconds, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,6 +16,9 @@ pub(crate) struct Depth {
     accounts: BTreeMap<String, u32>,
     /// For each lane the first job that was promised a start there.
     heads: BTreeMap<String, JobId>,
+    /// For each lane since when that job is free to start.
+    since: BTreeMap<String, Timestamp>,
+    now: Timestamp,
 }
 
 /// A promise that a job may have.
@@ -26,8 +29,20 @@ pub(crate) struct Allowed<'a> {
     pub(crate) within: Option<Seconds>,
 }
 
+/// True where who waits since `since` has waited so many thousandths as long as who waits since
+/// `first`.
+pub(crate) fn nearly_as_old(
+    now: Timestamp,
+    first: Timestamp,
+    since: Timestamp,
+    thousandths: u32,
+) -> bool {
+    let waited = |since: Timestamp| u128::from(now.since(since).0);
+    waited(since) * 1000 >= waited(first) * u128::from(thousandths)
+}
+
 impl Depth {
-    pub(crate) fn new(policy: &Policy) -> Self {
+    pub(crate) fn new(policy: &Policy, now: Timestamp) -> Self {
         Self {
             mode: policy.backfill,
             bounds: policy.backfill_depth,
@@ -36,6 +51,8 @@ impl Depth {
             users: BTreeMap::new(),
             accounts: BTreeMap::new(),
             heads: BTreeMap::new(),
+            since: BTreeMap::new(),
+            now,
         }
     }
 
@@ -44,9 +61,24 @@ impl Depth {
         matches!(self.mode, BackfillMode::Conservative | BackfillMode::Mixed)
     }
 
+    /// True where those who have waited nearly as long as the first have promises too.
+    pub(crate) fn by_wait(&self) -> Option<u32> {
+        self.bounds.by_wait.filter(|_| self.mode == BackfillMode::Easy)
+    }
+
     /// True while jobs behind the first of their shape may still be promised something.
     pub(crate) fn goes_on(&self) -> bool {
-        self.is_deep() && self.total < self.bounds.total
+        (self.is_deep() || self.by_wait().is_some()) && self.total < self.bounds.total
+    }
+
+    /// True where a job has waited nearly as long as the first of some lane of its.
+    pub(crate) fn is_old(&self, asks: &[Vec<Ask>], job: &Job) -> bool {
+        let Some(part) = self.by_wait().filter(|_| self.total < self.bounds.total) else {
+            return false;
+        };
+        let since = job.eligible.unwrap_or(self.now);
+        let firsts = asks.iter().flatten().filter_map(|ask| self.since.get(&ask.lane));
+        firsts.into_iter().any(|first| nearly_as_old(self.now, *first, since, part))
     }
 
     /// True where the first waiting job of the lane ([`Ask::lane`]) has its promise.
@@ -67,7 +99,9 @@ impl Depth {
     ) -> Option<Allowed<'a>> {
         let open = |ask: &&Ask| !self.is_promised(&ask.lane);
         let is_head = asks.iter().flatten().any(|ask| open(&ask));
-        let deep = self.is_deep() && group.first().is_some_and(|job| self.has_room(asks, job));
+        let leader = group.first();
+        let deep = self.is_deep() && leader.is_some_and(|job| self.has_room(asks, job));
+        let deep = deep || leader.is_some_and(|job| self.is_old(asks, job));
         let all = || asks.iter().map(|part| part.iter().collect()).collect();
         let parts: Vec<Vec<&Ask>> = match asks {
             _ if deep => all(),
@@ -112,6 +146,8 @@ impl Depth {
             *self.partitions.entry(ask.partition.name.clone()).or_default() += 1;
         }
         for ask in asked {
+            let since = leader.eligible.unwrap_or(self.now);
+            self.since.entry(ask.lane.clone()).or_insert(since);
             self.heads.entry(ask.lane.clone()).or_insert(leader.id);
         }
     }

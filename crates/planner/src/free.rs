@@ -72,6 +72,8 @@ pub(crate) struct Holding {
     /// This round started it behind a promise.
     pub(crate) behind_promise: bool,
     pub(crate) cpus: CpuSet,
+    /// Of the node's pool.
+    pub(crate) cpu_pool: u32,
     /// How many of its CPUs the node has to give.
     pub(crate) cpu_count: u32,
     pub(crate) memory: u64,
@@ -172,7 +174,8 @@ impl Holding {
             end,
             behind_promise: false,
             cpus: share.cpus.clone(),
-            cpu_count: share.cpus.len(),
+            cpu_pool: share.cpu_pool,
+            cpu_count: share.cpu_count(),
             memory: share.memory.0,
             devices: share.devices.iter().fold(0, |mask, d| mask | bit(d.index)),
             parts: share.devices.iter().filter(|d| !d.is_whole()).copied().collect(),
@@ -182,6 +185,11 @@ impl Holding {
 }
 
 impl Holding {
+    /// Counts those of its CPUs that the node has to give.
+    fn count_cpus(&mut self, base: &CpuSet) {
+        self.cpu_count = self.cpus.intersection(base).len().saturating_add(self.cpu_pool);
+    }
+
     /// What it takes, seen from `now`. Without an end it is over when everything is, unless it was
     /// started behind a promise: then never.
     fn take(&self, now: Timestamp) -> Take {
@@ -259,7 +267,7 @@ impl NodeView {
                 foreign_memory = foreign_memory.plus(foreign.memory);
             }
         }
-        self.base_cpu_count = self.base_cpus.len();
+        self.base_cpu_count = self.base_cpus.len().saturating_add(node.cpu_pool);
         self.base_memory = node.memory.minus_or_zero(foreign_memory).0;
         self.base_devices = 0;
         let mut models: BTreeMap<String, DeviceMask> = BTreeMap::new();
@@ -274,7 +282,7 @@ impl NodeView {
         self.base_parts = parts::base(node);
         self.fabric = OnceLock::new();
         for held in &mut self.holdings {
-            held.cpu_count = held.cpus.intersection(&self.base_cpus).len();
+            held.count_cpus(&self.base_cpus);
         }
         self.recount();
         self.rebuild(now);
@@ -321,7 +329,7 @@ impl NodeView {
     }
 
     pub(crate) fn hold(&mut self, mut holding: Holding, now: Timestamp) {
-        holding.cpu_count = holding.cpus.intersection(&self.base_cpus).len();
+        holding.count_cpus(&self.base_cpus);
         self.profile.apply(&holding.take(now));
         self.note(holding.kind);
         self.holdings.push(holding);
@@ -386,9 +394,9 @@ impl NodeView {
         let mut view = self.clone();
         if let Some(cpus) = cpus {
             view.base_cpus = view.base_cpus.intersection(cpus);
-            view.base_cpu_count = view.base_cpus.len();
+            view.base_cpu_count = view.base_cpus.len().saturating_add(view.node.cpu_pool);
             for held in &mut view.holdings {
-                held.cpu_count = held.cpus.intersection(&view.base_cpus).len();
+                held.count_cpus(&view.base_cpus);
             }
         }
         view.base_devices &= devices;
@@ -401,7 +409,9 @@ impl NodeView {
     fn recount(&mut self) {
         let left = self.left(|_| true);
         self.free_cpus = left.0;
-        self.free_cpu_count = self.free_cpus.len();
+        let pooled = self.holdings.iter().fold(0u32, |sum, h| sum.saturating_add(h.cpu_pool));
+        let pool = self.node.cpu_pool.saturating_sub(pooled);
+        self.free_cpu_count = self.free_cpus.len().saturating_add(pool);
         self.free_memory = left.1;
         self.free_devices = left.2;
     }

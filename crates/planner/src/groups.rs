@@ -133,12 +133,12 @@ impl Reasoner<'_> {
         let mut found = None;
         for job in group {
             let place_of = |ask: &crate::ask::Ask| {
-                self.picks(world, ask, Span::of(self.now, self.now, ask.limit))
+                self.picks(world, ask, Span::of(self.now, self.now, ask.length()))
             };
             let asks = asks(self.state, job, self.now);
             match asks.iter().find_map(|ask| Some((ask.clone(), place_of(ask)?))) {
                 Some((ask, picks)) => {
-                    let span = Span::of(self.now, self.now, ask.limit);
+                    let span = Span::of(self.now, self.now, ask.length());
                     world.reserve(&ask, &picks, span);
                     laid.push((ask, picks));
                 }
@@ -166,7 +166,7 @@ impl Reasoner<'_> {
         let mut world = self.next_world().clone();
         for job in before {
             let found = asks(self.state, job, self.now).iter().find_map(|ask| {
-                let span = Span::of(self.now, self.now, ask.limit);
+                let span = Span::of(self.now, self.now, ask.length());
                 let placement = world.materialise(ask, &self.picks(&world, ask, span)?, span)?;
                 Some((placement, self.now.plus_limit(ask.limit)))
             });

@@ -31,6 +31,7 @@ mod levels;
 pub mod limits;
 mod order;
 mod outlook;
+mod pool;
 mod preempt;
 mod print;
 mod profile;
@@ -42,6 +43,7 @@ mod reservations;
 mod round;
 mod select;
 mod shortage;
+mod simple;
 mod start;
 mod suggest;
 mod switches;
@@ -62,19 +64,21 @@ pub use suggest::{Change, Suggestion};
 pub use unblock::Unblock;
 
 use cache::Cache;
-use muster_model::{JobId, Plan, Reason, State, Timestamp};
+use muster_model::{Event, JobId, Plan, Reason, State, Timestamp};
+use pool::PoolCache;
 use std::collections::BTreeMap;
 
 /// Plans rounds over states that follow each other, taking up only what changed.
 #[derive(Clone, Debug)]
 pub struct Planner {
     cache: Cache,
+    pool: PoolCache,
 }
 
 impl Planner {
     /// A planner for this state.
     pub fn new(state: &State) -> Self {
-        Self { cache: Cache::new(state) }
+        Self { cache: Cache::new(state), pool: PoolCache::default() }
     }
 
     /// Takes up what changed since the last look. [`Planner::plan`] does so by itself: calling
@@ -83,11 +87,22 @@ impl Planner {
         self.cache.follow(after, after.now);
     }
 
+    /// Takes up an event, which made this state out of the one before.
+    ///
+    /// Whoever tells an event has to tell every one from there on: then a round over a pool of
+    /// processors need not look for what changed. Otherwise as [`Planner::observe`]: never needed.
+    pub fn observe_event(&mut self, event: &Event, after: &State) {
+        self.pool.tell(event, after);
+    }
+
     /// Decides what to do now: see the text of module `round`.
     ///
     /// The state may be any, also an older one; the cache then starts anew.
     pub fn plan(&mut self, state: &State, now: Timestamp, budget: Budget) -> Plan {
         if budget == Budget::UNLIMITED {
+            if let Some(plan) = self.pool.plan(state, now) {
+                return plan;
+            }
             return self.cache.planned(state, now).outcome.plan.clone();
         }
         round::plan(&mut self.cache, state, now, budget).plan

@@ -86,7 +86,7 @@ fn started(start: &muster_model::Start, now: Timestamp) -> Promise {
     let nodes: Vec<NodeId> = placement.nodes.iter().map(|share| share.node).collect();
     let shares = placement.nodes.iter().map(|share| muster_model::PromisedShare {
         tasks: share.tasks,
-        cpus: share.cpus.len(),
+        cpus: share.cpu_count(),
         memory: share.memory,
         gpus: share.devices.iter().filter(|d| d.is_whole()).count() as u32,
     });

@@ -17,6 +17,7 @@ pub(crate) struct PartKey {
     request: Arc<Request>,
     partitions: Vec<String>,
     limit: Option<Seconds>,
+    likely: Option<Seconds>,
     time_min: Option<Seconds>,
     deadline: Option<Timestamp>,
     /// Set where it matters who asks: beside jobs that share only with their own user.
@@ -385,6 +386,7 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
         request: Arc::new(spec.request.clone()),
         partitions: spec.partitions.clone(),
         limit: job.time_limit.seconds(),
+        likely: state.likely_run(job).seconds(),
         time_min: spec.time_min,
         deadline: spec.deadline,
         uid: uid_matters.then_some(spec.owner.uid),
@@ -464,6 +466,8 @@ fn asks_of(state: &State, job: &Job, request: &Arc<Request>, now: Timestamp) -> 
             let uid = spec.owner.uid;
             let policy = &state.policy.devices;
             let mut ask = Ask::new(request, partition, uid, limit, time_min, spec.deadline, policy);
+            ask.estimate = job.estimate.filter(|_| state.trusts_estimates());
+            ask.likely = state.likely_run(job);
             ask.who = Some(Arc::clone(&job.spec));
             ask.lane = lane(&partition.name, inside.as_deref());
             ask.inside.clone_from(inside);

@@ -256,12 +256,12 @@ impl<'a> Reasoner<'a> {
 
     /// True where it has nodes on a world if it starts now.
     fn fits(&self, world: &World, ask: &Ask) -> bool {
-        self.has_nodes(world, ask, Span::of(self.now, self.now, ask.limit))
+        self.has_nodes(world, ask, Span::of(self.now, self.now, ask.length()))
     }
 
     /// True where it has nodes once all jobs are over.
     fn fits_when_all_is_over(&self, ask: &Ask) -> bool {
-        let span = Span::of(self.now, Timestamp::NEVER, ask.limit);
+        let span = Span::of(self.now, Timestamp::NEVER, ask.length());
         self.has_nodes(&self.cache.world, ask, span)
     }
 
@@ -372,7 +372,7 @@ impl<'a> Reasoner<'a> {
         {
             return Reason::Switches { count, wait: until.since(self.now) };
         }
-        let span = Span::of(self.now, self.now, ask.limit);
+        let span = Span::of(self.now, self.now, ask.length());
         // Where it fits, promises are in its way, and no rule is.
         let fits = self.has_nodes(world, ask, span);
         let of_place = || self.distance(world, ask, span).or_else(|| self.rules(world, ask, span));
@@ -385,7 +385,7 @@ impl<'a> Reasoner<'a> {
                 return Reason::Licences { name: name.clone(), wanted: *wanted, free };
             }
         }
-        let over = Span::of(self.now, Timestamp::NEVER, ask.limit);
+        let over = Span::of(self.now, Timestamp::NEVER, ask.length());
         // Which nodes those are matters only where they are not all alike.
         let open = ask.request.nodes.is_none() || shortage::spreads(ask);
         let picks = open.then(|| self.picks(&self.cache.world, ask, over)).flatten();

@@ -70,10 +70,10 @@ impl Round<'_> {
     pub(crate) fn take_back(&mut self) {
         let Some(resume) = &self.budget.resume else { return };
         for (leader, job) in with_leaders(self.state, &resume.started) {
-            let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) else {
+            let (Some(placement), Some(end)) = (&job.placement, self.state.expected_end(job, self.now)) else {
                 continue;
             };
-            self.cache.world.release(job.id, placement, end);
+            self.cache.world.release(job.id, placement);
             self.limits.take_back(job);
             if let Some(task) = job.array {
                 *self.replay.tasks.entry(task.array).or_default() += 1;

@@ -197,7 +197,7 @@ fn take_off(world: &mut World, promises: &[Promised]) {
 /// Takes starts off the world, the last first.
 fn let_go(world: &mut World, started: &[Vec<Started>]) {
     for one in started.iter().rev().flat_map(|group| group.iter().rev()) {
-        world.release(one.job.id, &one.placement, one.end);
+        world.release(one.job.id, &one.placement);
     }
 }
 
@@ -254,7 +254,7 @@ impl Walk {
         let blank = Known { fails: false, hopeless: false, not_before: now };
         Self {
             promises: Vec::new(),
-            depth: Depth::new(policy),
+            depth: Depth::new(policy, now),
             cursors: BTreeMap::new(),
             shut: BTreeMap::new(),
             known: vec![blank; shapes],
@@ -305,6 +305,9 @@ impl Round<'_> {
         let mut others: BTreeSet<(OrderKey, usize)> = BTreeSet::new();
         let resume = self.budget.resume.as_ref().and_then(|r| self.state.jobs.get(&r.after));
         let resume = resume.map(|job| self.keys.of(job));
+        // Where jobs are tried shortest first, those behind promises wait for their turn.
+        let shortest = self.state.policy.backfills_shortest_first();
+        let mut deferred: BTreeSet<(Timestamp, OrderKey, usize)> = BTreeSet::new();
         loop {
             let comes_first = match (firsts.peek(), others.first()) {
                 (Some(first), Some(other)) => first < other,
@@ -319,6 +322,10 @@ impl Round<'_> {
                 walk.stopped_at = Some(key);
                 break;
             }
+            if shortest && self.is_behind(&walk, at, key.3) {
+                deferred.insert((self.likely_end(at), key, at));
+                continue;
+            }
             let answer = self.consider(&mut walk, at, key.3, !was_seen);
             if !was_seen {
                 walk.last_looked_at = Some(key.3);
@@ -331,7 +338,42 @@ impl Round<'_> {
             others.extend(self.next_of(at, key).map(|next| (next, at)));
         }
         self.replay(None, !walk.promises.is_empty());
+        self.backfill(&mut walk, deferred);
         walk
+    }
+
+    /// Tries jobs behind promises, those that are over first before others. Where the budget ends
+    /// here, the next round begins anew: its order may be another.
+    fn backfill(
+        &mut self,
+        walk: &mut Walk,
+        mut waiting: BTreeSet<(Timestamp, OrderKey, usize)>,
+    ) {
+        while let Some((end, key, at)) = waiting.pop_first() {
+            if walk.stopped_at.is_some() || self.work.total() >= self.budget.steps {
+                walk.stopped_at.get_or_insert(key);
+                walk.last_looked_at = None;
+                return;
+            }
+            if matches!(self.consider(walk, at, key.3, true), Answer::Settled) {
+                waiting.extend(self.next_of(at, key).map(|next| (end, next, at)));
+            }
+        }
+    }
+
+    /// True where each way to start a job of a shape is behind a promise, and it may have none itself.
+    fn is_behind(&self, walk: &Walk, at: usize, job: JobId) -> bool {
+        let asks = self.asks(at);
+        let old = |job: &Arc<Job>| walk.depth.is_old(&asks, job);
+        asks.iter().flatten().all(|ask| walk.depth.is_promised(&ask.lane))
+            && !self.state.jobs.get(&job).is_some_and(old)
+    }
+
+    /// When the jobs of a shape would likely be over, if they started now.
+    fn likely_end(&self, at: usize) -> Timestamp {
+        let asks = self.asks(at);
+        let ends = asks.iter().flatten().map(|ask| self.now.plus_limit(ask.likely));
+        ends.max().unwrap_or(self.now)
     }
 
     /// The next waiting job of a shape.
@@ -424,7 +466,11 @@ impl Round<'_> {
 
     /// Promises the group a start, where the policy has a promise for it.
     fn promise(&mut self, walk: &mut Walk, fit: usize, asks: &[Vec<Ask>], group: &[&Arc<Job>]) {
-        let Some(allowed) = walk.depth.allows(asks, group) else { return };
+        let Some(allowed) = walk.depth.allows(asks, group) else {
+            // The next of the shape came later, so none of them may have one either.
+            walk.known[fit].hopeless |= walk.depth.by_wait().is_some();
+            return;
+        };
         let world = &mut self.cache.world;
         let not_before = walk.known[fit].not_before;
         let found = timeline::earliest(world, &allowed.parts, not_before, &mut self.work);
@@ -481,9 +527,9 @@ impl Round<'_> {
         let_go(&mut self.cache.world, &self.started);
         self.forget_claims();
         for job in walked.iter().filter_map(|id| self.state.jobs.get(id)) {
-            if let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) {
-                self.cache.world.release(job.id, placement, end);
-                self.cache.world.hold(job);
+            if let Some(placement) = &job.placement {
+                self.cache.world.release(job.id, placement);
+                self.cache.world.hold(self.state, job);
             }
         }
         self.cache.world.restore(begin);

@@ -100,7 +100,7 @@ impl Room<'_> {
 }
 
 fn rooms<'a>(world: &'a World, ask: &'a Ask, now: Timestamp, whole: bool) -> Vec<Room<'a>> {
-    let span = Span::of(now, now, ask.limit);
+    let span = Span::of(now, now, ask.length());
     let room = |view: &'a NodeView| {
         let avail = view.avail(span);
         let least = least_on(ask, view, whole);
@@ -249,7 +249,7 @@ fn held_by(rooms: &[Room<'_>], ask: &Ask, now: Timestamp, short: &Short) -> Vec<
         };
         let holds = |held: &&crate::free::Holding| match short.resource {
             Some(0) => usable_gpus(ask, room.view, held.devices) > 0,
-            Some(1) => !held.cpus.is_empty(),
+            Some(1) => held.cpu_count > 0,
             Some(_) => held.memory > 0,
             None => true,
         };
@@ -377,7 +377,7 @@ fn lacking(bare: &World, ask: &Ask, wanted: u32, found: u32) -> String {
         return format!("needs {wanted} nodes; there are {found}");
     }
     let open = Timestamp::from_secs(0);
-    let span = Span::of(open, open, ask.limit);
+    let span = Span::of(open, open, ask.length());
     let free = crate::gang::free_nodes(bare, ask, span);
     if let Some(Reason::Topology { rule, nearest, .. }) =
         crate::topology::shortage(bare, ask, span, &free, wanted)

@@ -56,7 +56,7 @@ impl Round<'_> {
     /// Takes the last start back.
     pub(crate) fn unstart(&mut self, walk: &mut Walk, at: usize) {
         for started in self.started.pop().into_iter().flatten().rev() {
-            self.cache.world.release(started.job.id, &started.placement, started.end);
+            self.cache.world.release(started.job.id, &started.placement);
             self.settled.remove(&started.job.id);
             if let Some(task) = started.job.array {
                 let started = self.tasks_started.entry(task.array).or_default();
@@ -92,14 +92,14 @@ impl Round<'_> {
             let Some((placement, limit)) = found else {
                 self.limits.restore(&counted);
                 for (_, started) in starts.drain(..).rev() {
-                    self.cache.world.release(started.job.id, &started.placement, started.end);
+                    self.cache.world.release(started.job.id, &started.placement);
                 }
                 if group.len() > 1 {
                     Self::free_again(walk, at);
                 }
                 return None;
             };
-            let end = self.now.plus_limit(limit);
+            let end = self.now.plus_limit(self.state.expected_run(job, limit));
             let behind = !walk.promises.is_empty();
             self.cache.world.occupy(job, &placement, end, behind);
             self.limits.count_placement(job, &placement, limit);
@@ -122,7 +122,7 @@ impl Round<'_> {
             return None;
         }
         let limit = limit_by_deadline(ask, self.now)?;
-        let span = Span::of(self.now, self.now, limit);
+        let span = Span::of(self.now, self.now, ask.length_within(limit));
         if let Some(picks) = self.picks_now(walk, Some(at), ask, span) {
             return Some((self.cache.world.materialise(ask, &picks, span)?, limit));
         }
@@ -130,7 +130,7 @@ impl Round<'_> {
         ask.time_min?;
         let bounds = self.cache.world.bookings().bounds(ask, self.now);
         for limit in shorter_limits(ask, limit, &walk.promises, &bounds, self.now) {
-            let span = Span::of(self.now, self.now, limit);
+            let span = Span::of(self.now, self.now, ask.length_within(limit));
             if let Some(picks) = self.picks_now(walk, None, ask, span) {
                 return Some((self.cache.world.materialise(ask, &picks, span)?, limit));
             }

@@ -163,7 +163,7 @@ impl<'a> Before<'a> {
 
 impl<'a> Look<'a> {
     fn of(world: &'a World, ask: &'a Ask, coming: &'a Coming<'_>, now: Timestamp) -> Self {
-        let span = Span::of(now, now, ask.limit);
+        let span = Span::of(now, now, ask.length());
         let (least, most) = ask.node_bounds().unwrap_or((1, 1));
         let fewest = ask.request.nodes.is_none() && least == 1;
         // Rules on other jobs hold beside those that come, too.
@@ -328,7 +328,7 @@ impl<'a> Look<'a> {
         ends.sort_unstable();
         ends.dedup();
         let too_early = |at: &Timestamp| {
-            *at != Timestamp::NEVER && !self.has_room(view, Span::of(now, *at, self.ask.limit))
+            *at != Timestamp::NEVER && !self.has_room(view, Span::of(now, *at, self.ask.length()))
         };
         let until = ends.get(ends.partition_point(too_early)).copied();
         let until = until.unwrap_or(Timestamp::NEVER);

@@ -45,7 +45,7 @@ pub(crate) fn earliest(
         }
     }
     let (at, ask, picks) = best?;
-    world.reserve(ask, &picks, Span::of(world.now(), at, ask.limit));
+    world.reserve(ask, &picks, Span::of(world.now(), at, ask.length()));
     Some((at, vec![(ask.clone(), picks)]))
 }
 
@@ -61,7 +61,7 @@ fn first(
     let level = world.level_of(ask);
     let mut from = from;
     loop {
-        from = world.licences_earliest(ask, from, ask.limit)?;
+        from = world.licences_earliest(ask, from, ask.length())?;
         if before.is_some_and(|before| from >= before) {
             return None;
         }
@@ -105,7 +105,7 @@ struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     fn new(world: &'a World, ask: &'a Ask, level: &'a Level) -> Self {
-        let length = match ask.limit.seconds() {
+        let length = match ask.length().seconds() {
             Some(limit) => i64::try_from(limit.0.saturating_mul(1000)).unwrap_or(FOREVER),
             None => FOREVER,
         };
@@ -179,7 +179,7 @@ impl<'a> Sweep<'a> {
             }
             if changed && self.open.len() >= self.count && self.is_worth_it(at) {
                 let start = instant(at);
-                let licences = self.world.licences_earliest(self.ask, start, self.ask.limit)?;
+                let licences = self.world.licences_earliest(self.ask, start, self.ask.length())?;
                 if licences > start {
                     return Some(Found::LicencesFrom(licences));
                 }
@@ -225,7 +225,7 @@ impl<'a> Sweep<'a> {
     fn choose(&self, at: Tick, work: &mut Work) -> Option<Picks> {
         let mut nodes: Vec<(Tick, usize)> =
             self.open.iter().map(|Reverse((_, node, from))| (*from, *node)).collect();
-        let span = Span::of(self.world.now(), instant(at), self.ask.limit);
+        let span = Span::of(self.world.now(), instant(at), self.ask.length());
         // One node is near to itself: the first will do. Several have some to choose among.
         let spare = if self.count == 1 && self.plain { 3 } else { SPARE };
         let some = self.count.saturating_mul(2).saturating_add(spare);
@@ -298,7 +298,7 @@ fn reserve_at(
     for asks in parts {
         let mut found = None;
         for ask in asks {
-            let span = Span::of(world.now(), at, ask.limit);
+            let span = Span::of(world.now(), at, ask.length());
             let order = open_nodes(world, ask, span);
             if world.licences_fit(ask, span)
                 && let Some(picks) = place(world, ask, span, &order, work)

@@ -41,6 +41,8 @@ pub(crate) struct World {
     pools: BTreeMap<String, Pool>,
     /// The ends to come of what runs, with the nodes that it is on.
     ends: BTreeMap<(Timestamp, JobId), Vec<usize>>,
+    /// The end of each job in `ends`.
+    end_of: BTreeMap<JobId, Timestamp>,
     /// When which amounts are free where.
     levels: Levels,
     /// How many takings share their node with their own user only.
@@ -94,14 +96,30 @@ impl World {
         world
     }
 
+    /// Takes up that jobs outlived what they were expected to run.
+    pub(crate) fn correct(&mut self, state: &State, now: Timestamp) {
+        if !state.trusts_estimates() {
+            return;
+        }
+        let over = self.ends.range(..=(now, JobId(u32::MAX))).map(|((end, id), _)| (*end, *id));
+        for (end, id) in over.collect::<Vec<_>>() {
+            let Some(job) = state.jobs.get(&id) else { continue };
+            let corrected = state.expected_end(job, now);
+            if let (Some(placement), true) = (&job.placement, corrected != Some(end)) {
+                self.release(id, placement);
+                self.hold_as(state, job);
+            }
+        }
+    }
+
     /// Takes up a running job as the state has it: all of its placement, or what it keeps while it
     /// stands still for others.
     pub(crate) fn hold_as(&mut self, state: &State, job: &Job) {
         if !job.yields_cpus() {
-            return self.hold(job);
+            return self.hold(state, job);
         }
         if let Some(placement) = crate::preempt::on_the_world(state, job)
-            && let Some(end) = job.ends_at_latest()
+            && let Some(end) = state.expected_end(job, self.now)
         {
             self.occupy(job, &placement, end, false);
         }
@@ -289,8 +307,9 @@ impl World {
     }
 
     /// Takes up a job that has resources.
-    pub(crate) fn hold(&mut self, job: &Job) {
-        let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) else { return };
+    pub(crate) fn hold(&mut self, state: &State, job: &Job) {
+        let end = state.expected_end(job, self.now);
+        let (Some(placement), Some(end)) = (&job.placement, end) else { return };
         self.occupy(job, placement, end, false);
     }
 
@@ -318,15 +337,18 @@ impl World {
         }
         self.social.enter(job.id, &job.spec, nodes.clone(), end);
         self.ends.insert((end, job.id), nodes);
+        self.end_of.insert(job.id, end);
         self.bookings.enter(job.id, placement.reservation.as_ref());
     }
 
     /// Lets go of what a job had.
-    pub(crate) fn release(&mut self, job: JobId, placement: &Placement, end: Timestamp) {
+    pub(crate) fn release(&mut self, job: JobId, placement: &Placement) {
         let now = self.now;
         self.bookings.leave(job);
         self.social.leave(job);
-        for at in self.ends.remove(&(end, job)).unwrap_or_default() {
+        let end = self.end_of.remove(&job);
+        let nodes = end.and_then(|end| self.ends.remove(&(end, job)));
+        for at in nodes.unwrap_or_default() {
             self.alter(at, |view| view.release(job, now));
         }
         for name in placement.licences.keys() {
@@ -500,10 +522,13 @@ impl World {
             let chosen = devices::choose(ask, view, &avail, 0, &need)?;
             // CPUs that must be beside the devices are taken beside each of them.
             let parts = pick.tasks.max(if ask.request.cpus_near_gpus { 2 } else { 1 });
+            // Numbered ones first: they can be had beside the devices.
+            let numbered = need.cpus.min(view.free_cpus.len());
             nodes.push(NodeShare {
                 node: view.node.id,
                 tasks: pick.tasks,
-                cpus: devices::cpus::choose(view, chosen.touched(), need.cpus, parts)?,
+                cpus: devices::cpus::choose(view, chosen.touched(), numbered, parts)?,
+                cpu_pool: need.cpus - numbered,
                 memory: Mib(need.memory),
                 devices: chosen.grants(view),
                 gres: ask.request.gres.clone(),

@@ -77,6 +77,7 @@ fn shares(lab: &Lab, job: JobId, node: &Node) -> Vec<NodeShare> {
                     node: node.id,
                     tasks,
                     cpus: free.iter().take(cpus as usize).collect::<CpuSet>(),
+                    cpu_pool: 0,
                     memory: Mib(256),
                     devices: chosen.map(|(_, index)| grant(*index)).collect(),
                     gres: request.gres.clone(),

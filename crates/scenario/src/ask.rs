@@ -6,7 +6,7 @@ use crate::lab::Lab;
 use crate::print;
 use crate::text::{Word, count, fields, memory, named, node_id};
 use muster_model::{
-    CpuSet, Decision, DeviceGrant, DeviceMilli, JobId, Mib, Node, NodeShare, Placement, Plan, Start,
+    CpuSet, Decision, DeviceGrant, DeviceMilli, JobId, Node, NodeShare, Placement, Plan, Start,
 };
 use std::sync::Arc;
 
@@ -98,9 +98,8 @@ fn check(lab: &Lab, scheduler: &mut dyn Scheduler, id: JobId, words: &[Word]) ->
     fields(words, |key, value| {
         if key == "node" {
             let node = node_id(&lab.state, value)?;
-            let (tasks, cpus, memory) = (1, CpuSet::default(), Mib(0));
-            let (devices, gres, exclusive) = (Vec::new(), request.gres.clone(), false);
-            nodes.push(NodeShare { node, tasks, cpus, memory, devices, gres, exclusive });
+            let gres = request.gres.clone();
+            nodes.push(NodeShare { node, tasks: 1, gres, ..NodeShare::default() });
             return Ok(());
         }
         let Some(share) = nodes.last_mut() else {

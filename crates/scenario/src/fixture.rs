@@ -1,6 +1,7 @@
 //! Nodes, partitions, licences and rules from lines of text.
 //!
 //! ```text
+//! node trace pool=128
 //! node n[1-4] cpus=8 gpus=4xa100 gpumem=80G mem=64G features=fast,rack1 numa=2 gres=fpga:2
 //! partition debug nodes=n1 max-time=30 tier=2
 //! licence sim 4
@@ -21,7 +22,8 @@ use crate::text::{
 };
 use crate::{accounts, node, preempt, reservation, topology};
 use muster_model::{
-    BackfillMode, EventKind, Licence, NodeChoice, Partition, PartitionState, Policy, State,
+    BackfillMode, BackfillOrder, EventKind, Licence, NodeChoice, Partition, PartitionState, Policy,
+    PromiseBasis, RunTimeCorrection, RunTimeSource, State,
 };
 
 /// First words of the lines that describe a site.
@@ -62,6 +64,11 @@ const PARTITION: &[&str] = &[
 
 const POLICY: &[&str] = &[
     "backfill",
+    "backfill-order",
+    "run-time",
+    "promises",
+    "correction",
+    "by-wait",
     "depth",
     "depth-partition",
     "depth-user",
@@ -206,6 +213,29 @@ fn policy(state: &State, words: &[Word]) -> Read<EventKind> {
                 ];
                 policy.backfill = choice("a way to backfill", value, &among)?;
             }
+            "backfill-order" => {
+                let among =
+                    [("queue", BackfillOrder::Queue), ("shortest", BackfillOrder::Shortest)];
+                policy.backfill_order = choice("an order of backfill", value, &among)?;
+            }
+            "run-time" => {
+                let among = [("limit", RunTimeSource::Limit), ("recent", RunTimeSource::Recent)];
+                policy.run_time.source = choice("a source of run times", value, &among)?;
+            }
+            "promises" => {
+                let among =
+                    [("limits", PromiseBasis::Limits), ("estimates", PromiseBasis::Estimates)];
+                policy.run_time.promises = choice("what promises rest on", value, &among)?;
+            }
+            "correction" => {
+                let among = [
+                    ("limit", RunTimeCorrection::Limit),
+                    ("double", RunTimeCorrection::Double),
+                    ("steps", RunTimeCorrection::Steps),
+                ];
+                policy.run_time.correction = choice("a correction", value, &among)?;
+            }
+            "by-wait" => depth.by_wait = Some(count(value)?),
             "depth" => depth.total = count(value)?,
             "depth-partition" => depth.per_partition = Some(count(value)?),
             "depth-user" => depth.per_user = Some(count(value)?),

@@ -24,6 +24,7 @@ const DEVICES_MAX: usize = 64;
 
 const NODE: &[&str] = &[
     "cpus",
+    "pool",
     "mem",
     "scratch",
     "switch",
@@ -97,6 +98,11 @@ fn field(node: &mut Node, key: &str, value: &str) -> Read<()> {
                 return Err(ScenarioError::large("CPUs of a node", CPUS_MAX));
             }
             node.cpus = CpuSet::first(cpus);
+        }
+        // CPUs by number alone, and nothing else unless it is said behind.
+        "pool" => {
+            (node.cpu_pool, node.memory) = (count(value)?, Mib(0));
+            node.cpus = CpuSet::new();
         }
         "mem" => node.memory = memory(value)?,
         "scratch" => node.scratch = memory(value)?,

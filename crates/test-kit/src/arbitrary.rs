@@ -20,7 +20,7 @@ fn nodes() -> impl Strategy<Value = String> {
         ["", "", "", " gpu-mode=0@time-slice:4", " gpu-mode=0@mig;1@mps:5", " gpu-mode=none"];
     let mode = prop::sample::select(modes.to_vec());
     let node = (1u32..=4, 0u32..=3, 1u64..=4, 0usize..3, prop::bool::ANY, 1u32..=2, mode);
-    let ways = (0usize..8, 0usize..5, backfill(), 0usize..10);
+    let ways = (0usize..11, 0usize..5, backfill(), 0usize..10);
     let cluster = (prop::collection::vec(node, 1..=5), 0u32..3, ways);
     cluster.prop_map(|(nodes, licences, (rules, joined, backfill, rank))| {
         // Labels and taints, the same for all in half of the clusters.
@@ -36,8 +36,10 @@ fn nodes() -> impl Strategy<Value = String> {
                 (n, false) => format!(" gpus={n}xa100:40G{mode}"),
                 (n, true) => format!(" gpus={n}xa100:40G+1xh100:80G{mode}"),
             };
+            // Some of its CPUs are given out by number.
+            let pool = if rules > 6 && i % 2 == 1 { "pool=2 " } else { "" };
             lines.push(format!(
-                "node n{} cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1 switch=s{}{}{}",
+                "node n{} {pool}cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1 switch=s{}{}{}",
                 i + 1,
                 i / 2,
                 marks[(i + rules) % marks.len()],
@@ -57,6 +59,9 @@ fn nodes() -> impl Strategy<Value = String> {
                 2 => Some("partition main max-nodes=2 max-time=200"),
                 3 => Some("partition main max-mem-per-cpu=1G"),
                 4 => Some("policy kill-invalid-dependency=yes"),
+                8 => Some("policy run-time=recent promises=estimates correction=steps"),
+                9 => Some("policy backfill-order=shortest run-time=recent"),
+                10 => Some("policy backfill-order=shortest run-time=recent promises=estimates"),
                 5 => Some("policy whole-for-parts=yes memory-is-part=yes"),
                 6 => Some("partition main mem-per-cpu=300M min-nodes=1"),
                 _ => None,
@@ -76,6 +81,7 @@ fn backfill() -> impl Strategy<Value = String> {
     let mixed = (bound("depth"), bound("depth-user"), bound("depth-partition"), bound("window"));
     prop_oneof![
         3 => Just("policy backfill=easy".to_owned()),
+        1 => Just("policy backfill=easy by-wait=800".to_owned()),
         3 => Just("policy backfill=conservative".to_owned()),
         1 => (1u32..4).prop_map(|n| format!("policy backfill=conservative depth={n}")),
         2 => mixed.prop_map(|(a, b, c, d)| format!("policy backfill=mixed{a}{b}{c}{d}")),

@@ -332,6 +332,8 @@ fn blank_job(id: u32, spec: JobSpec, placement: Placement) -> Job {
         placement: Some(Arc::new(placement)),
         charge: Arc::default(),
         placed: None,
+        placed_seq: 0,
+        estimate: None,
         started: None,
         stop: None,
         signals: Vec::new(),

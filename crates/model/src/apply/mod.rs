@@ -65,7 +65,8 @@ impl State {
     /// An event that cannot follow this state; the state is then as it was.
     pub fn apply(&mut self, event: &Event) -> Result<(), ApplyError> {
         let at = event.at;
-        let weighed = self.weighed_job(&event.kind);
+        let counts = self.policy.count_usage;
+        let weighed = if counts { self.weighed_job(&event.kind) } else { None };
         let recount = self.changes_counting(&event.kind);
         // Use is counted on a clock that never goes back.
         let counted_at = self.now.max(at);
@@ -154,7 +155,11 @@ impl State {
             EventKind::JobsForgotten { jobs } => self.forget(jobs),
             EventKind::Round => {}
         }
-        if recount {
+        if !self.policy.count_usage {
+            if !self.usage.is_empty() {
+                self.usage = imbl::OrdMap::new();
+            }
+        } else if recount {
             self.recount(counted_at);
         } else {
             self.tally(counted_at, &event.kind, weighed.as_ref());
@@ -201,8 +206,7 @@ impl State {
 
     /// Puts a changed job in the place of the old one, with all indexes and array counts.
     fn replace(&mut self, old: &Job, new: Job) {
-        self.index.remove(old);
-        self.index.add(&new);
+        self.index.replace(old, &new);
         if let Some(task) = new.array
             && let Some(record) = self.index.arrays.get_mut(&task.array)
         {

@@ -40,9 +40,12 @@ impl State {
         new.state = JobState::Starting;
         new.attempt = attempt;
         new.placement = Some(Arc::clone(placement));
-        new.charge = Arc::new(self.charge(placement));
+        if self.policy.count_usage {
+            new.charge = Arc::new(self.charge(placement));
+        }
         new.time_limit = time_limit;
         new.placed = Some(at);
+        new.placed_seq = self.seq;
         new.claim = None;
         new.eviction = None;
         new.resumed = None;
@@ -134,7 +137,10 @@ impl State {
         let mut new = Job::clone(&old);
         new.record_exit(report);
         match self.outcome(&old, report) {
-            Outcome::Over(state) => new.state = state,
+            Outcome::Over(state) => {
+                new.state = state;
+                self.note_run(&new);
+            }
             Outcome::Requeued { hold } => {
                 new.state = JobState::Pending;
                 new.placement = None;

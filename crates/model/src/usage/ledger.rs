@@ -184,8 +184,10 @@ impl State {
                 old.usage_factor() != qos.usage_factor() || old.flags.no_decay != qos.flags.no_decay
             }
             EventKind::PolicySet { policy } => {
+                let counts_again = policy.count_usage && !self.policy.count_usage;
                 let (old, new) = (&self.policy.priority, &policy.priority);
-                old.half_life != new.half_life || old.usage_reset != new.usage_reset
+                counts_again
+                    || old.half_life != new.half_life || old.usage_reset != new.usage_reset
             }
             _ => false,
         }
@@ -284,7 +286,9 @@ impl State {
             let tally = Tally { as_of, spent, ..Tally::default() };
             self.usage.insert(holder, Arc::new(tally));
         }
-        self.count_jobs(self.now);
+        if self.policy.count_usage {
+            self.count_jobs(self.now);
+        }
     }
 }
 

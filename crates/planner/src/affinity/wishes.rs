@@ -49,7 +49,7 @@ pub(crate) fn order_by_wishes(
 /// By node, what the job's wishes come to, as if it were placed now; empty where it has none.
 pub(crate) fn wish_scores(world: &World, ask: &Ask, now: muster_model::Timestamp) -> Vec<i64> {
     let (Some(affinity), Some(who)) = (ask.affinity(), ask.who.as_ref()) else { return Vec::new() };
-    let span = Span::of(now, now, ask.limit);
+    let span = Span::of(now, now, ask.length());
     let order: Vec<usize> = (0..world.views().len()).collect();
     let rules = affinity.spread.iter().filter(|rule| rule.soft);
     let soft: Vec<Even<'_>> = rules.map(|rule| Even::of(world, ask, who, rule, span)).collect();

@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub(crate) struct Overlay {
     /// What is free of the claim already, held for its job: the job, what, until when.
     held: Vec<(Arc<Job>, Placement, Timestamp)>,
-    /// Victims that hold the rest, with the end that they have on the world.
-    makers: Vec<(Arc<Job>, Placement, Timestamp)>,
+    /// Victims that hold the rest, with what they have on the world.
+    makers: Vec<(Arc<Job>, Placement)>,
 }
 
 /// A share without what victims on its node still have; `None` where nothing is left.
@@ -27,6 +27,7 @@ fn minus(share: &NodeShare, held: &[(&Victim, &NodeShare)]) -> NodeShare {
         if victim.mode == PreemptMode::Suspend {
             continue;
         }
+        left.cpu_pool = left.cpu_pool.saturating_sub(other.cpu_pool);
         left.memory = left.memory.minus_or_zero(other.memory);
         for (name, count) in &mut left.gres {
             *count = count.saturating_sub(other.gres.get(name).copied().unwrap_or(0));
@@ -36,7 +37,7 @@ fn minus(share: &NodeShare, held: &[(&Victim, &NodeShare)]) -> NodeShare {
     left
 }
 
-/// All but the CPUs.
+/// All but the CPUs. Those of a pool are not lent: nobody can tell whose they are.
 pub(super) fn take_no_cpus(placement: &mut Placement) {
     for share in &mut placement.nodes {
         share.cpus = muster_model::CpuSet::new();
@@ -169,7 +170,8 @@ impl Round<'_> {
         }
         // What they have is the claimant's after them.
         for (victim, job) in makers(self.state, victims) {
-            let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) else {
+            let end = self.state.expected_end(job, self.now);
+            let (Some(placement), Some(end)) = (&job.placement, end) else {
                 continue;
             };
             let last = match (victim.mode, &job.eviction) {
@@ -178,17 +180,17 @@ impl Round<'_> {
                 (PreemptMode::Suspend, None) => last.plus(end.since(self.now)),
                 _ => last,
             };
-            self.cache.world.release(job.id, placement, end);
+            self.cache.world.release(job.id, placement);
             self.cache.world.occupy(job, placement, last, false);
-            overlay.makers.push((Arc::clone(job), Placement::clone(placement), last));
+            overlay.makers.push((Arc::clone(job), Placement::clone(placement)));
         }
         self.preempting.overlays.insert(leader, overlay);
     }
 
     fn lift(&mut self, leader: JobId) {
         if let Some(overlay) = self.preempting.overlays.get(&leader) {
-            for (job, placement, end) in overlay.held.iter().rev() {
-                self.cache.world.release(job.id, placement, *end);
+            for (job, placement, _) in overlay.held.iter().rev() {
+                self.cache.world.release(job.id, placement);
             }
         }
     }
@@ -278,11 +280,11 @@ impl Round<'_> {
     /// Puts a job on the world anew, with a change to what it has by the state.
     pub(super) fn rehold(&mut self, job: &Arc<Job>, change: impl FnOnce(&mut Placement)) {
         let (Some(mut placement), Some(end)) =
-            (on_the_world(self.state, job), job.ends_at_latest())
+            (on_the_world(self.state, job), self.state.expected_end(job, self.now))
         else {
             return;
         };
-        self.cache.world.release(job.id, &placement, end);
+        self.cache.world.release(job.id, &placement);
         change(&mut placement);
         self.cache.world.occupy(job, &placement, end, false);
     }
@@ -343,11 +345,11 @@ impl Round<'_> {
         }
         let overlays = std::mem::take(&mut self.preempting.overlays);
         for overlay in overlays.into_values() {
-            for (job, placement, end) in overlay.held {
-                self.cache.world.release(job.id, &placement, end);
+            for (job, placement, _) in overlay.held {
+                self.cache.world.release(job.id, &placement);
             }
-            for (job, placement, end) in overlay.makers {
-                self.cache.world.release(job.id, &placement, end);
+            for (job, placement) in overlay.makers {
+                self.cache.world.release(job.id, &placement);
                 self.cache.world.hold_as(self.state, &job);
             }
         }

@@ -270,21 +270,21 @@ impl Trial<'_, '_> {
     }
 
     fn lay(&mut self, order: &[usize], terms: Terms) -> Option<Vec<Place>> {
-        let mut laid: Vec<(usize, Place, Timestamp)> = Vec::with_capacity(order.len());
+        let mut laid: Vec<(usize, Place)> = Vec::with_capacity(order.len());
         for part in order.iter().copied() {
             let job = self.group[part];
             let found = self.asks[part].iter().find_map(|ask| self.lay_one(ask, job, terms));
             let Some(place) = found else { break };
             let end = self.round.now.plus(terms.grace).plus_limit(place.limit);
             self.round.cache.world.occupy(job, &place.placement, end, false);
-            laid.push((part, place, end));
+            laid.push((part, place));
         }
         let whole = laid.len() == order.len();
-        for (_, place, end) in laid.iter().rev() {
-            self.round.cache.world.release(place.job.id, &place.placement, *end);
+        for (_, place) in laid.iter().rev() {
+            self.round.cache.world.release(place.job.id, &place.placement);
         }
         laid.sort_by_key(|(part, ..)| *part);
-        whole.then(|| laid.into_iter().map(|(_, place, _)| place).collect())
+        whole.then(|| laid.into_iter().map(|(_, place)| place).collect())
     }
 
     fn lay_one(&mut self, ask: &Ask, job: &Arc<Job>, terms: Terms) -> Option<Place> {
@@ -396,8 +396,8 @@ impl Round<'_> {
                 take_no_cpus(placement);
             }),
             _ => {
-                if let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) {
-                    self.cache.world.release(job.id, placement, end);
+                if let Some(placement) = &job.placement {
+                    self.cache.world.release(job.id, placement);
                 }
             }
         }

@@ -52,7 +52,7 @@ pub(crate) fn reserved(
     }
     let (mut work, mut found) = (Work::default(), None);
     for ask in asks {
-        let span = Span::of(now, now, ask.limit);
+        let span = Span::of(now, now, ask.length());
         let mut try_on = |ask: &Ask| -> Option<Picks> {
             place_with_cursor(world, ask, span, order, &mut Cursor::default(), &mut work)
         };

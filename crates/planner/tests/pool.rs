@@ -1,0 +1,111 @@
+//! A pool of processors is planned as any cluster is, only sooner.
+
+use muster_model::JobId;
+use muster_planner::{Budget, Planner};
+use muster_test_kit::Lab;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Submit { cpus: u32, minutes: u32, user: usize },
+    Pass(u64),
+    Exit(usize),
+    Cancel(usize),
+    Plan,
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let deed = prop_oneof![
+        6 => (1u32..10, 1u32..60, 0usize..2)
+            .prop_map(|(cpus, minutes, user)| Deed::Submit { cpus, minutes, user }),
+        2 => (1u64..30).prop_map(Deed::Pass),
+        3 => (0usize..6).prop_map(Deed::Exit),
+        1 => (0usize..6).prop_map(Deed::Cancel),
+        5 => Just(Deed::Plan),
+    ];
+    prop::collection::vec(deed, 1..60)
+}
+
+fn policy() -> impl Strategy<Value = String> {
+    let backfill = ["none", "easy", "easy backfill-order=shortest", "conservative"];
+    let run_time = [
+        "limit",
+        "recent",
+        "recent promises=estimates",
+        "recent promises=estimates correction=double",
+        "recent promises=estimates correction=steps",
+    ];
+    let depth = prop::sample::select(vec!["", " depth=1", " depth=2", " by-wait=900", " by-wait=500 depth=3"]);
+    (prop::sample::select(backfill.to_vec()), prop::sample::select(run_time.to_vec()), depth)
+        .prop_map(|(a, b, c)| format!("policy backfill={a} run-time={b}{c}"))
+}
+
+fn nth<'a>(ids: impl IntoIterator<Item = &'a JobId>, n: usize) -> Option<JobId> {
+    ids.into_iter().nth(n).copied()
+}
+
+fn act(lab: &mut Lab, deed: &Deed) {
+    match deed {
+        Deed::Submit { cpus, minutes, user } => {
+            let user = ["ada", "bob"][*user];
+            lab.submit(&format!("j cpus={cpus} time={minutes} user={user}"));
+        }
+        Deed::Pass(minutes) => {
+            lab.at_minute(lab.now.secs() as u64 / 60 + minutes);
+        }
+        Deed::Exit(n) => {
+            if let Some(job) = nth(&lab.state.index.active, *n) {
+                lab.exit(job, 0);
+            }
+        }
+        Deed::Cancel(n) => {
+            if let Some(job) = nth(&lab.state.index.pending, *n) {
+                lab.cancel(job);
+            }
+        }
+        Deed::Plan => {
+            lab.round();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(300),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Told every event, made anew, and by the general round: the same decisions and promises.
+    #[test]
+    fn a_pool_is_planned_as_any_cluster_is(
+        total in 1u32..=8,
+        policy in policy(),
+        deeds in deeds(),
+    ) {
+        let mut lab = Lab::new(&format!("node n1 pool={total}\n{policy}"));
+        let mut state = lab.state.clone();
+        let mut told = Planner::new(&state);
+        let mut kept = Planner::new(&state);
+        let mut known = lab.log.len();
+        for deed in &deeds {
+            act(&mut lab, deed);
+            for event in &lab.log[known..] {
+                state.apply(event).unwrap();
+                told.observe_event(event, &state);
+            }
+            known = lab.log.len();
+            let plan = told.plan(&state, lab.now, Budget::UNLIMITED);
+            let anew = Planner::new(&state).plan(&state, lab.now, Budget::UNLIMITED);
+            prop_assert_eq!(&plan, &anew);
+            prop_assert_eq!(plan.work.fits, 0, "this was no pool");
+            // Any bound takes the general way.
+            let general = kept.plan(&state, lab.now, Budget::steps(u64::MAX - 1));
+            prop_assert_eq!(&plan.decisions, &general.decisions);
+            prop_assert_eq!(&plan.promises, &general.promises);
+            prop_assert!(general.complete);
+            let found = muster_plan_check::check_full(&state, &plan);
+            prop_assert!(found.is_empty(), "{:#?}\n{:#?}", found, plan);
+        }
+    }
+}
