@@ -97,7 +97,7 @@ pub(crate) enum Command {
     },
     /// Save the newest planning round to a file, or plan a saved one again
     Replay(ReplayArgs),
-    /// The core without a daemon: scenarios
+    /// The core without a daemon: replay traces, run scenarios
     #[command(subcommand)]
     Sim(crate::sim::Sim),
     /// The version of this program and of the daemon

@@ -4,11 +4,14 @@
 //! file. Planning is a pure function of that input, so [`Cycle::replay`] must give the same plan
 //! byte for byte on any machine; where it does not, the file is the report. [`whatif`] tries changes on
 //! a copy of the state and says whose start they move. [`run_scenario`] runs a story in text against
-//! the planner and compares it with its transcript.
+//! the planner and compares it with its transcript. [`twin`] replays the past that
+//! a [`trace`] holds.
 
 mod cycle;
 mod rename;
 mod scenario;
+pub mod trace;
+pub mod twin;
 mod whatif;
 
 pub use cycle::{Cycle, CycleError, FORMAT, Replayed};

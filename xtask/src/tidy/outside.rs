@@ -53,6 +53,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("kube", &["engine-k8s"]),
     ("k8s-openapi", &["engine-k8s"]),
     ("axum", &["daemon"]),
+    ("flate2", &["sim"]),
     ("tower", &["daemon"]),
     ("nvml-wrapper", &["node-metrics"]),
     ("ratatui", &["cli"]),

@@ -1,5 +1,6 @@
 //! `muster sim`: the core without a daemon.
 
+mod replay;
 mod scenario;
 
 use clap::Subcommand;
@@ -9,6 +10,10 @@ use crate::say::Outcome;
 /// What there is to do without a daemon.
 #[derive(Subcommand)]
 pub(crate) enum Sim {
+    /// Replay a trace under a policy: what would have become of these jobs
+    Replay(replay::ReplayArgs),
+    /// Replay a trace under several policies, side by side
+    Compare(replay::CompareArgs),
     /// Run scenarios and compare them with their transcripts
     Scenario(scenario::ScenarioArgs),
 }
@@ -16,6 +21,8 @@ pub(crate) enum Sim {
 /// Carries out one of them.
 pub(crate) fn run(sim: &Sim) -> Outcome {
     match sim {
+        Sim::Replay(args) => replay::run(args),
+        Sim::Compare(args) => replay::compare(args),
         Sim::Scenario(args) => scenario::run(args),
     }
 }
