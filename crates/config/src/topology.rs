@@ -47,6 +47,8 @@ section! {
         nodes: Vec<String> = Vec::new(), "list of host lists";
         /// Its own link speed in MB/s, in place of its level's.
         link: u64 = 0, "number";
+        /// Its nodes, in the order of their names, are a ring: `--contiguous` goes on over its end.
+        ring: bool = false, "true or false";
     }
 }
 

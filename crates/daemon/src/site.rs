@@ -217,6 +217,7 @@ fn domain(
         parent: section.above.clone(),
         nodes: nodes.collect(),
         link: LinkSpeed(section.link),
+        ring: section.ring,
     };
     (section.name.clone(), domain)
 }

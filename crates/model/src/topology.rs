@@ -67,6 +67,10 @@ pub struct TopologyDomain {
     /// Its own link speed, in place of its level's.
     #[serde(skip_serializing_if = "is_default")]
     pub link: LinkSpeed,
+    /// Its nodes, in the order of their names, are joined to a ring: the last is the first one's
+    /// neighbour, and `--contiguous` goes on over it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ring: bool,
 }
 
 /// How far apart the nodes of one job may be.

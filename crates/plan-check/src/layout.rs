@@ -158,13 +158,26 @@ fn speaks_of_all(constraint: &Constraint) -> bool {
     }
 }
 
-/// True where the names stand side by side among all nodes' names, digits read as numbers.
+/// True where the names stand side by side among all nodes' names, digits read as numbers, or
+/// among those of a ring, whose last is beside its first.
 pub(crate) fn neighbours(state: &State, names: &BTreeSet<&String>) -> bool {
     let mut all: Vec<&String> = state.nodes.values().map(|n| &n.name).collect();
     all.sort_by(|a, b| by_number(a, b).then_with(|| a.cmp(b)));
     let places: Vec<usize> =
         all.iter().enumerate().filter(|(_, n)| names.contains(*n)).map(|(at, _)| at).collect();
-    places.windows(2).all(|pair| pair[1] == pair[0] + 1)
+    places.windows(2).all(|pair| pair[1] == pair[0] + 1) || in_a_ring(state, &all, names)
+}
+
+/// True where a ring has all of the names and no more than one gap between them.
+fn in_a_ring(state: &State, all: &[&String], names: &BTreeSet<&String>) -> bool {
+    state.topology.domains.values().filter(|domain| domain.ring).any(|domain| {
+        let ring: Vec<&&String> = all.iter().filter(|n| domain.nodes.contains(**n)).collect();
+        let inside = ring.iter().filter(|n| names.contains(**n)).count();
+        let next = ring.iter().cycle().skip(1);
+        let ends =
+            ring.iter().zip(next).filter(|(a, b)| names.contains(**a) && !names.contains(**b));
+        inside == names.len() && ends.count() <= 1
+    })
 }
 
 /// Compares two names piece by piece: runs of digits by value, other characters as they are.

@@ -407,7 +407,9 @@ fn targets(ask: &Ask, alternative: usize) -> Vec<Target> {
 
 /// Lays tasks and GPU totals over the nodes, as evenly as their room allows, in rank order.
 fn spread(world: &World, ask: &Ask, span: Span, mut chosen: Vec<&Candidate>) -> Option<Picks> {
-    chosen.sort_by_key(|c| world.map().place(c.node));
+    if !(ask.request.contiguous && goes_over_an_end(world, &chosen)) {
+        chosen.sort_by_key(|c| world.map().place(c.node));
+    }
     let mut next = 0;
     let mut tasks = vec![1; chosen.len()];
     if let Tasks::Total(total) = ask.tasks {
@@ -434,6 +436,27 @@ fn spread(world: &World, ask: &Ask, span: Span, mut chosen: Vec<&Candidate>) -> 
         picks.push(Pick { node: candidate.node, tasks, share });
     }
     Some(picks)
+}
+
+/// True where the nodes, in this order, go from the last of a ring on to its first.
+fn goes_over_an_end(world: &World, chosen: &[&Candidate]) -> bool {
+    let follow = |ring: &[usize], a: usize, b: usize| ring.last() == Some(&a) && ring[0] == b;
+    chosen
+        .windows(2)
+        .any(|pair| world.map().rings().iter().any(|ring| follow(ring, pair[0].node, pair[1].node)))
+}
+
+/// Splits `total` over places with so much room, one for each, the rest to the first that have room
+/// (`--distribution=block,Pack`).
+fn packed(total: u32, room: &[u32]) -> Option<Vec<u32>> {
+    let mut left = total.checked_sub(room.len() as u32)?;
+    let mut parts = Vec::with_capacity(room.len());
+    for room in room {
+        let more = left.min(room.saturating_sub(1));
+        parts.push(1 + more);
+        left -= more;
+    }
+    (left == 0).then_some(parts)
 }
 
 /// Splits `total` over places with so much room: `least` for each, the rest level by level.

@@ -125,7 +125,7 @@ fn search<'a>(
 }
 
 /// The first run of `count` neighbours in name order that are all candidates, hold every forced
-/// one and reach every target.
+/// one and reach every target; else the first such run over the end of a ring, in its order.
 pub(crate) fn contiguous_run<'a>(
     world: &World,
     candidates: &[&'a Candidate],
@@ -137,12 +137,22 @@ pub(crate) fn contiguous_run<'a>(
     if count == 0 {
         return None;
     }
-    world.by_name().windows(count).find_map(|run| {
+    let good = |run: &[usize]| {
         let run: Vec<&Candidate> =
             run.iter().map(|node| by_node.get(node).copied()).collect::<Option<_>>()?;
         let has_forced = run.iter().filter(|c| c.forced).count() == forced;
         (has_forced && reaches(&run, targets)).then_some(run)
-    })
+    };
+    let over_the_end = |ring: &Vec<usize>| {
+        let from = ring.len().checked_sub(count)? + 1;
+        let once_more: Vec<usize> = ring.iter().chain(ring).copied().collect();
+        once_more[from..ring.len() + count - 1].windows(count).find_map(good)
+    };
+    world
+        .by_name()
+        .windows(count)
+        .find_map(good)
+        .or_else(|| world.map().rings().iter().find_map(over_the_end))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ fn speed(text: &str) -> Read<u64> {
     number::<u32>(text).map(u64::from)
 }
 
-/// `domain NAME level=LEVEL in=DOMAIN nodes=NAMES link=N`.
+/// `domain NAME level=LEVEL in=DOMAIN nodes=NAMES link=N ring`.
 pub(crate) fn domain(state: &State, words: &[Word]) -> Read<EventKind> {
     let (name, rest) = named(words, "domain NAME level=LEVEL nodes=NAMES ...")?;
     let mut topology = Topology::clone(&state.topology);
@@ -58,8 +58,9 @@ pub(crate) fn domain(state: &State, words: &[Word]) -> Read<EventKind> {
             "in" => domain.parent = Some(value.to_owned()),
             "nodes" => domain.nodes = names(value)?.into_iter().collect(),
             "link" => domain.link = LinkSpeed(speed(value)?),
+            "ring" => domain.ring = true,
             _ => {
-                let known = ["level", "in", "nodes", "link"];
+                let known = ["level", "in", "nodes", "link", "ring"];
                 return Err(ScenarioError::option("a domain", key, &known));
             }
         }

@@ -1,7 +1,7 @@
 //! The topology with dense numbers: which domain of each level a node is under.
 
 use crate::world::natural;
-use muster_model::{Node, Span, Topology};
+use muster_model::{Node, Span, Topology, TopologyDomain};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The domain of a node that is under none.
@@ -19,6 +19,8 @@ pub(crate) struct Map {
     domains: Vec<Vec<String>>,
     /// By node: the highest domain above it, over all levels; [`NONE`] for none.
     roots: Vec<u32>,
+    /// The nodes of each ring, in its order.
+    rings: Vec<Vec<usize>>,
     /// By node: its place in the order that follows the topology from the top down.
     places: Vec<usize>,
 }
@@ -39,6 +41,7 @@ impl Map {
         if count == 0 {
             return map;
         }
+        map.rings = rings(topology, nodes);
         let paths = topology.paths(nodes);
         for level in 0..count {
             let names: BTreeSet<&str> = paths.values().filter_map(|path| path[level]).collect();
@@ -56,6 +59,11 @@ impl Map {
         map.find_roots(nodes.len());
         map.find_places(nodes);
         map
+    }
+
+    /// The nodes of each ring, in its order.
+    pub(crate) fn rings(&self) -> &[Vec<usize>] {
+        &self.rings
     }
 
     fn find_roots(&mut self, nodes: usize) {
@@ -138,4 +146,15 @@ impl Map {
         }
         lowest.iter().map(|d| counts.get(*d as usize).copied().unwrap_or(0)).collect()
     }
+}
+
+/// The nodes of each domain that is a ring, in the order of their names.
+fn rings(topology: &Topology, nodes: &[&Node]) -> Vec<Vec<usize>> {
+    let members = |domain: &TopologyDomain| {
+        let inside = |at: &usize| domain.nodes.contains(&nodes[*at].name);
+        let mut ring: Vec<usize> = (0..nodes.len()).filter(inside).collect();
+        ring.sort_by_cached_key(|at| natural(&nodes[*at].name));
+        ring
+    };
+    topology.domains.values().filter(|domain| domain.ring).map(members).collect()
 }
