@@ -11,6 +11,9 @@ section! {
     one "topology" TopologySection {
         /// A `topology.conf` of Slurm to read, in place of `[[level]]` and `[[domain]]`.
         file: Option<PathBuf> = None, "path";
+        /// A `gres.conf` of Slurm to read: the types, sockets and links of GPUs that it says come
+        /// before what is found.
+        gres_file: Option<PathBuf> = None, "path";
         /// How far apart the nodes of one job may be: `anywhere`, `connected` (under one domain of
         /// the highest level) or `smallest_block` (in the smallest block that holds it). Without it
         /// `anywhere`, and what the file's kind means in Slurm.

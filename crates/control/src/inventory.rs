@@ -1,13 +1,13 @@
 //! A full listing of an engine against the state: what events were lost, and what is missing.
 
-use crate::command::NodeOverlay;
+use crate::command::{DeviceOverlay, NodeOverlay};
 use crate::observe::{Aftermath, exited, is_current, signalled, started, suspend};
 use crate::orders::{engine_of, orders_of};
 use crate::turn::{Attempt, Turn};
 use muster_engine::Inventory;
 use muster_model::{
-    ApplyError, Availability, DeviceMode, EndCause, EngineName, EventKind, ExitReport, ExitStatus,
-    JobState, MigMode, Node, NodeId, Seconds, Timestamp, Usage,
+    ApplyError, Availability, DeviceLink, DeviceMode, EndCause, EngineName, EventKind, ExitReport,
+    ExitStatus, JobState, LinkKind, MigMode, Node, NodeId, Seconds, Timestamp, Usage,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -204,6 +204,9 @@ impl NodeOverlay {
         node.labels.extend(self.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
         node.taints.extend(self.taints.iter().cloned());
         node.gres.extend(self.gres.iter().map(|(name, count)| (name.clone(), *count)));
+        for described in &self.described {
+            described.lay_over(node);
+        }
         for (which, mode) in &self.devices {
             for device in &mut node.devices {
                 if which.as_ref().is_none_or(|set| set.contains(device.index)) {
@@ -211,6 +214,24 @@ impl NodeOverlay {
                 }
             }
         }
+    }
+}
+
+impl DeviceOverlay {
+    fn lay_over(&self, node: &mut Node) {
+        let Some(device) = node.devices.get_mut(self.index as usize) else { return };
+        if let Some(model) = &self.model {
+            device.model.clone_from(model);
+        }
+        device.numa = self.numa.or(device.numa);
+        let Some(lanes) = &self.lanes else { return };
+        device.links.retain(|link| !matches!(link.kind, LinkKind::NvLink(_)));
+        let said = (0..).zip(lanes).filter(|(peer, lanes)| *peer != self.index && **lanes > 0);
+        device.links.extend(said.map(|(peer, lanes)| {
+            let kind = LinkKind::NvLink(*lanes);
+            DeviceLink { peer, kind }
+        }));
+        device.links.sort_by_key(|link| (link.peer, link.kind));
     }
 }
 

@@ -19,7 +19,6 @@ use muster_control::{Controller, Handle, Parts, Settings, SystemClock, spawn};
 use muster_engine::Engine;
 use muster_engine_local::{LocalConfig, LocalEngine, PracticeSpec};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
@@ -119,7 +118,7 @@ fn practice_spec(size: Practice, section: &PracticeSection) -> PracticeSpec {
 /// Takes over the configuration: what differs from the stored state becomes events.
 fn configure(handle: &Handle, setup: &Setup, engine: &LocalEngine) -> Result<(), DaemonError> {
     let inventory = engine.inventory().map_err(|error| DaemonError::Engine(error.to_string()))?;
-    let nodes: BTreeSet<String> = inventory.nodes.iter().map(|n| n.name.clone()).collect();
+    let nodes: Vec<&muster_model::Node> = inventory.nodes.iter().collect();
     let site = site::site(&setup.config, &nodes).map_err(DaemonError::Config)?;
     let site = muster_control::command::Site { starting: true, ..site };
     let reply = handle.call(identity::daemon(), Command::Configure(Box::new(site)));

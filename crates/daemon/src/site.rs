@@ -1,11 +1,13 @@
 //! The configuration as the writer takes it.
 
 use muster_config::{Config, ConfigError, Problem};
-use muster_control::command::{NodeOverlay, Site};
+use muster_control::command::{DeviceOverlay, NodeOverlay, Site};
 use muster_model::{Account, Licence, Partition, Policy, Qos};
-use muster_model::{LinkSpeed, Topology, TopologyDomain, TopologyLevel};
-use muster_slurm_syntax::{affinity, hostlist};
+use muster_model::{LinkSpeed, Node, Topology, TopologyDomain, TopologyLevel};
+use muster_slurm_syntax::topology::FileProblem;
+use muster_slurm_syntax::{affinity, gres_conf, hostlist};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The word that stands for every node in a partition's list.
 const ALL: &str = "all";
@@ -13,12 +15,13 @@ const ALL: &str = "all";
 /// The partition that is there where none is configured.
 const MAIN: &str = "main";
 
-/// The site that the configuration describes, given the names of the nodes that the engine has.
+/// The site that the configuration describes, given the nodes that the engine has.
 ///
 /// # Errors
-/// Host lists that cannot be read.
-pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, ConfigError> {
+/// Host lists and files that cannot be read, and what the files say that no node is like.
+pub(crate) fn site(config: &Config, described: &[&Node]) -> Result<Site, ConfigError> {
     let mut problems = Vec::new();
+    let nodes = &described.iter().map(|node| node.name.clone()).collect::<BTreeSet<String>>();
     let mut partitions: Vec<Partition> =
         config.partition.iter().map(|p| partition(p, nodes, &mut problems)).collect();
     if partitions.is_empty() {
@@ -95,6 +98,9 @@ pub(crate) fn site(config: &Config, nodes: &BTreeSet<String>) -> Result<Site, Co
         }
     }
     site.topology = topology(config, &mut problems);
+    if let Some(file) = &config.topology.gres_file {
+        gres_file(file, described, &mut site, &mut problems);
+    }
     if problems.is_empty() { Ok(site) } else { Err(ConfigError { problems }) }
 }
 
@@ -177,21 +183,51 @@ fn topology(config: &Config, problems: &mut Vec<Problem>) -> Topology {
     topology
 }
 
-fn of_file(file: &std::path::Path, problems: &mut Vec<Problem>) -> Topology {
-    let source = file.display().to_string();
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) => {
-            let message = format!("the topology file cannot be read: {error}");
-            problems.push(Problem { code: "E_CONFIG_FILE", source, message, ..Problem::default() });
-            return Topology::default();
-        }
-    };
+fn of_file(file: &Path, problems: &mut Vec<Problem>) -> Topology {
+    let Some(text) = text_of(file, "topology", problems) else { return Topology::default() };
     muster_slurm_syntax::topology::file(&text).unwrap_or_else(|found| {
-        let (line, column) = (Some(found.line), Some(found.column));
-        problems.push(Problem { line, column, ..problem(&source, &found.problem) });
+        problems.push(file_problem(file, &found));
         Topology::default()
     })
+}
+
+/// What a `gres.conf` says of the GPUs of the nodes that are there. A row of links that is wrong is
+/// told, and no links are taken from it.
+fn gres_file(file: &Path, nodes: &[&Node], site: &mut Site, problems: &mut Vec<Problem>) {
+    let Some(text) = text_of(file, "gres", problems) else { return };
+    let lines = match gres_conf::file(&text) {
+        Ok(lines) => lines,
+        Err(found) => return problems.push(file_problem(file, &found)),
+    };
+    for node in nodes {
+        let (facts, wrong) = gres_conf::facts(&lines, node);
+        problems.extend(wrong.iter().map(|found| file_problem(file, found)));
+        if facts.is_empty() {
+            continue;
+        }
+        let overlay: &mut NodeOverlay = site.nodes.entry(node.name.clone()).or_default();
+        overlay.described.extend(facts.into_iter().map(|fact| DeviceOverlay {
+            index: fact.index,
+            model: fact.model,
+            numa: fact.numa,
+            lanes: fact.lanes,
+        }));
+    }
+}
+
+fn text_of(file: &Path, kind: &str, problems: &mut Vec<Problem>) -> Option<String> {
+    let read = std::fs::read_to_string(file);
+    read.map_err(|error| {
+        let source = file.display().to_string();
+        let message = format!("the {kind} file cannot be read: {error}");
+        problems.push(Problem { code: "E_CONFIG_FILE", source, message, ..Problem::default() });
+    })
+    .ok()
+}
+
+fn file_problem(file: &Path, found: &FileProblem) -> Problem {
+    let (line, column) = (Some(found.line), Some(found.column));
+    Problem { line, column, ..problem(&file.display().to_string(), &found.problem) }
 }
 
 fn level(section: &muster_config::LevelSection) -> TopologyLevel {
@@ -249,22 +285,35 @@ fn expand(list: &str, place: &str, problems: &mut Vec<Problem>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn nodes() -> BTreeSet<String> {
-        ["node1", "node2", "node3"].map(str::to_owned).into()
+    /// What is made of the configuration where there are three nodes with two GPUs each.
+    fn made(config: &Config) -> Result<Site, ConfigError> {
+        let gpu = |index| muster_model::Device {
+            index,
+            model: "rtx3090".to_owned(),
+            files: vec![format!("/dev/nvidia{index}")],
+            ..muster_model::Device::default()
+        };
+        let node = |name: &str| Node {
+            name: name.to_owned(),
+            devices: (0..2).map(gpu).collect(),
+            ..Node::default()
+        };
+        let nodes = ["node1", "node2", "node3"].map(node);
+        site(config, &nodes.iter().collect::<Vec<_>>())
     }
 
     #[test]
     fn without_partitions_there_is_main_over_all_nodes() {
-        let site = site(&Config::default(), &nodes()).unwrap();
+        let site = made(&Config::default()).unwrap();
         assert_eq!(site.partitions.len(), 1);
-        assert!(site.partitions[0].default && site.partitions[0].nodes == nodes());
+        assert!(site.partitions[0].default && site.partitions[0].nodes.len() == 3);
     }
 
     #[test]
     fn host_lists_are_expanded_and_the_first_partition_is_the_default() {
         let text = "[[partition]]\nname = \"a\"\nnodes = [\"node[1-2]\"]\n\
                     [[node]]\nname = \"node[1-3]\"\nfeatures = [\"big\"]\n";
-        let site = site(&Config::parse(text, "m").unwrap(), &nodes()).unwrap();
+        let site = made(&Config::parse(text, "m").unwrap()).unwrap();
         assert_eq!(site.partitions[0].nodes.len(), 2);
         assert!(site.partitions[0].default);
         assert_eq!(site.nodes.len(), 3);
@@ -279,7 +328,25 @@ mod tests {
             ..muster_config::PartitionSection::default()
         };
         let config = Config { partition: vec![partition], ..Config::default() };
-        let error = site(&config, &nodes()).unwrap_err();
+        let error = made(&config).unwrap_err();
         assert_eq!(error.problems[0].source, "[[partition]] a");
+    }
+
+    #[test]
+    fn a_gres_conf_is_laid_over_the_gpus_and_its_mistakes_have_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("gres.conf");
+        let mut config = Config::default();
+        config.topology.gres_file = Some(file.clone());
+        let text = "NodeName=node2 Name=gpu Type=rtx3090 File=/dev/nvidia1 Links=4,-1\n";
+        std::fs::write(&file, text).unwrap();
+        let site = made(&config).unwrap();
+        assert_eq!(site.nodes.len(), 1);
+        let described = &site.nodes["node2"].described[0];
+        assert_eq!((described.index, described.lanes.as_deref()), (1, Some(&[4, 0][..])));
+        std::fs::write(&file, "\nNodeName=node2 Name=gpu File=/dev/nvidia1 Links=4,-1,0\n")
+            .unwrap();
+        let error = made(&config).unwrap_err();
+        assert_eq!((error.problems[0].line, error.problems.len()), (Some(2), 1), "{error}");
     }
 }

@@ -38,7 +38,7 @@ fn changes(
     let mut changes = Vec::new();
     if let Some(text) = &request.config {
         let config = Config::parse(text, "the configuration").map_err(|e| config_refusal(&e))?;
-        let nodes = state.nodes.values().map(|n| n.name.clone()).collect();
+        let nodes: Vec<&muster_model::Node> = state.nodes.values().map(AsRef::as_ref).collect();
         let site = site::site(&config, &nodes).map_err(|e| config_refusal(&e))?;
         changes.push(EventKind::PolicySet { policy: Box::new(site.policy) });
     }

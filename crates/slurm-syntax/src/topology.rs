@@ -5,10 +5,12 @@
 //! of `BlockName=… Nodes=…` and one `BlockSizes=…` for blocks. Levels of a tree are called `leaf`,
 //! `spine`, `core`, then `level4`; those of blocks `block`, then `block` with the number of nodes.
 
-use crate::hostlist;
+use crate::conf::{Form, Line};
 use crate::problem::{Code, Problem, quoted};
 use muster_model::{LinkSpeed, Span, Topology, TopologyDomain, TopologyLevel, TopologyRequest};
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use crate::conf::FileProblem;
 
 /// The largest file, bytes.
 pub const FILE_MAX: usize = 4 << 20;
@@ -51,47 +53,6 @@ pub fn print_wish(request: &TopologyRequest) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-/// A problem with its line, from 1.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileProblem {
-    /// The line, from 1; zero for the file as a whole.
-    pub line: u32,
-    /// The column of the word, in characters from 1.
-    pub column: u32,
-    /// What is wrong.
-    pub problem: Problem,
-}
-
-impl std::fmt::Display for FileProblem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.problem)
-    }
-}
-
-/// A line: its words by name in lower case, with their columns.
-struct Line<'a> {
-    number: u32,
-    words: BTreeMap<String, (u32, &'a str)>,
-}
-
-impl Line<'_> {
-    fn wrong(&self, key: &str, what: impl Into<String>) -> FileProblem {
-        let column = self.words.get(key).map_or(1, |w| w.0);
-        let problem = Problem::new(Code::TopologyBad, what);
-        FileProblem { line: self.number, column, problem }
-    }
-
-    fn text(&self, key: &str) -> Option<&str> {
-        self.words.get(key).map(|w| w.1)
-    }
-
-    fn hosts(&self, key: &str) -> Result<Vec<String>, FileProblem> {
-        let Some(text) = self.text(key) else { return Ok(Vec::new()) };
-        hostlist::expand(text, hostlist::HOSTS_MAX)
-            .map_err(|problem| FileProblem { problem, ..self.wrong(key, "") })
-    }
-}
-
 /// Reads a `topology.conf`.
 ///
 /// # Errors
@@ -105,7 +66,7 @@ pub fn file(text: &str) -> Result<Topology, FileProblem> {
     }
     let mut lines = Vec::new();
     for (at, line) in text.lines().enumerate() {
-        lines.extend(words(at as u32 + 1, line)?);
+        lines.extend(FORM.line(at as u32 + 1, line)?);
     }
     let blocks = lines.iter().filter(|l| l.text("blockname").is_some()).count();
     match lines.iter().find(|l| l.text("switchname").is_some()) {
@@ -120,37 +81,7 @@ pub fn file(text: &str) -> Result<Topology, FileProblem> {
 const KNOWN: [&str; 6] =
     ["switchname", "switches", "nodes", "linkspeed", "blockname", "blocksizes"];
 
-fn words(number: u32, line: &str) -> Result<Option<Line<'_>>, FileProblem> {
-    let code = line.split('#').next().unwrap_or_default();
-    let mut found = Line { number, words: BTreeMap::new() };
-    let mut rest = code;
-    while let Some(start) = rest.find(|c: char| !c.is_whitespace()) {
-        rest = &rest[start..];
-        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-        let column = code[..code.len() - rest.len()].chars().count() as u32 + 1;
-        let word = &rest[..end];
-        let bad = |what: String| FileProblem {
-            line: number,
-            column,
-            problem: Problem::new(Code::TopologyBad, what),
-        };
-        let Some((key, value)) = word.split_once('=') else {
-            return Err(bad(format!("{} is not NAME=VALUE", quoted(word))));
-        };
-        let key = key.to_ascii_lowercase();
-        if !KNOWN.contains(&key.as_str()) {
-            return Err(bad(format!("topology.conf has no {}", quoted(&key))));
-        }
-        if value.is_empty() {
-            return Err(bad(format!("{key} has no value")));
-        }
-        if found.words.insert(key.clone(), (column, value)).is_some() {
-            return Err(bad(format!("{key} is said twice")));
-        }
-        rest = &rest[end..];
-    }
-    Ok((!found.words.is_empty()).then_some(found))
-}
+const FORM: Form<'_> = Form { file: "topology.conf", known: &KNOWN, code: Code::TopologyBad };
 
 /// Several names on one line are that many switches alike; a line of nodes has one.
 fn tree(lines: &[Line<'_>]) -> Result<Topology, FileProblem> {

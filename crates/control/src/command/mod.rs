@@ -21,7 +21,7 @@ mod target;
 pub use change::JobChange;
 pub use error::{CommandError, ErrorClass};
 pub use shapes::Shapes;
-pub use site::{NodeOverlay, Site};
+pub use site::{DeviceOverlay, NodeOverlay, Site};
 pub use submit::check_submission;
 pub use target::JobRef;
 

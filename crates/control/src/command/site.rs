@@ -43,4 +43,19 @@ pub struct NodeOverlay {
     pub gres: BTreeMap<String, u64>,
     /// How devices may be given out, `None` for all of the node; the last that names one counts.
     pub devices: Vec<(Option<CpuSet>, DeviceMode)>,
+    /// What is said of devices one by one.
+    pub described: Vec<DeviceOverlay>,
+}
+
+/// What a configuration says of one device in place of what an engine found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceOverlay {
+    /// Its index.
+    pub index: u32,
+    /// Its model.
+    pub model: Option<String>,
+    /// The NUMA domain it is next to.
+    pub numa: Option<u32>,
+    /// Its links to each device of the node, in lanes.
+    pub lanes: Option<Vec<u32>>,
 }

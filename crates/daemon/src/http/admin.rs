@@ -104,7 +104,8 @@ pub(crate) async fn take_over(app: &App, caller: &Principal) -> Result<ReloadRes
     let config = read.await.map_err(|error| Refusal::fault(error.to_string()))?;
     let config = app.overrides.over(config.map_err(|error| config_refusal(&error))?);
     let before = app.config.load_full();
-    let nodes = app.handle.state().nodes.values().map(|n| n.name.clone()).collect();
+    let state = app.handle.state();
+    let nodes: Vec<&muster_model::Node> = state.nodes.values().map(AsRef::as_ref).collect();
     let site = site::site(&config, &nodes).map_err(|error| config_refusal(&error))?;
     command(&app.handle, caller, Command::Configure(Box::new(site))).await?;
     let mut response = ReloadResponse::default();
