@@ -62,9 +62,9 @@ fn memory(runs: &[&Job], spec: &JobSpec) -> Option<Advice> {
         return (asked < figure).then(|| Advice {
             option: option(spec, figure, nodes),
             text: format!(
-                "job {}, the last run of this script, was ended for memory with {had}; {figure} is \
-                 the next figure to try",
-                last.id
+                "the last run of this script ({}) was ended for memory with {had}; {figure} is the \
+                 next figure to try",
+                last.display_id()
             ),
         });
     }

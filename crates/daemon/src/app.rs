@@ -33,6 +33,8 @@ pub(crate) struct App {
     pub(crate) admins: ArcSwap<BTreeSet<String>>,
     /// Why jobs wait, for the newest state that was asked for.
     pub(crate) reasons: Reasons,
+    /// What earlier runs of scripts used.
+    pub(crate) measured: crate::measured::Measured,
     /// Who waits for the end of a job.
     pub(crate) waiters: Waiters,
     /// The newest event's number, to wait for changes.

@@ -17,6 +17,7 @@ mod http;
 mod identity;
 mod listen;
 mod mail;
+mod measured;
 mod output;
 mod patch;
 mod place;

@@ -160,6 +160,7 @@ fn serve(
         overrides: setup.overrides,
         state_dir: setup.state_dir,
         names: Names::default(),
+        measured: crate::measured::Measured::default(),
         reasons: Reasons::default(),
         waiters: Waiters::default(),
         seq: seq.clone(),

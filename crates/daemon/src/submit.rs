@@ -324,3 +324,15 @@ fn size_option(places: &Places) -> Option<Opt> {
     .into_iter()
     .find(|option| places.iter().any(|component| component.contains_key(option)))
 }
+
+/// Where the memory was given that this option would give otherwise.
+pub(crate) fn place_of_memory(
+    places: &Places,
+    request: &SubmitRequest,
+    option: &str,
+) -> Option<muster_api::Place> {
+    let of_gpus = option.starts_with("--gpu-memory");
+    let all: &[Opt] =
+        if of_gpus { &[Opt::GpuMemory] } else { &[Opt::Mem, Opt::MemPerCpu, Opt::MemPerGpu] };
+    all.iter().find_map(|option| place_of_option(places, request, *option))
+}

@@ -283,6 +283,8 @@ pub fn history_is_filtered_and_paged(subject: &dyn Subject) {
     assert_eq!(ids(HistoryQuery { states: vec![JobState::Failed], ..all() }), [7, 8, 9, 10]);
     assert_eq!(ids(HistoryQuery { names: vec!["job-of-ada".into()], ..all() }), [1, 3, 5, 7, 9]);
     assert_eq!(ids(HistoryQuery { partitions: vec!["none".into()], ..all() }), [0u32; 0]);
+    let newest = HistoryQuery { users: vec!["ada".into()], newest: true, limit: 2, ..all() };
+    assert_eq!(ids(newest), [7, 9]);
     let fifth = author.state.job(JobId(5)).and_then(|job| job.ended);
     assert_eq!(ids(HistoryQuery { ended_from: fifth, ..all() }), [5, 6, 7, 8, 9, 10]);
     let submitted = author.state.job(JobId(5)).map(|job| job.submitted);

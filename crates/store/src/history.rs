@@ -41,6 +41,8 @@ pub struct HistoryQuery {
     pub after: Option<u64>,
     /// At most so many rows; 0 or more than [`PAGE_MAX`] is [`PAGE_MAX`].
     pub limit: usize,
+    /// Those of the rows that ended last, and no further page.
+    pub newest: bool,
 }
 
 /// A page of rows, in the order in which they ended.

@@ -175,6 +175,12 @@ impl Reader for MemoryDisk {
         let disk = self.lock();
         let start = query.after.map_or(0, |after| after as usize);
         let mut page = HistoryPage::default();
+        if query.newest {
+            let asked = disk.history.iter().skip(start).filter(|row| query.admits(row)).rev();
+            page.rows = asked.take(query.page()).cloned().collect();
+            page.rows.reverse();
+            return Ok(page);
+        }
         for (at, row) in disk.history.iter().enumerate().skip(start) {
             if page.rows.len() == query.page() {
                 page.next = Some(at as u64);

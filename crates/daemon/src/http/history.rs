@@ -51,6 +51,7 @@ impl Query {
                 submitted_before: query.to_ms.map(Timestamp::from_millis),
                 after: query.after,
                 limit: query.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX) as usize,
+                newest: false,
             },
             jobs,
             live: query.live.unwrap_or(false),

@@ -11,13 +11,13 @@ use axum::{Extension, Json};
 use hyper::StatusCode;
 use muster_api::{
     ApiError, JobEnd, JobPage, JobRef, JobView, LevelCount, PAGE_DEFAULT, PayloadView,
-    PlacementView, ReasonView, ScriptView, StepAccess, SubmitRequest, SubmitResponse, WaitQuery,
-    WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyQuery, WhyView,
+    PlacementView, Problem, ReasonView, ScriptView, StepAccess, SubmitRequest, SubmitResponse,
+    WaitQuery, WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyQuery, WhyView,
 };
 use muster_control::command::{Command, CommandError, Principal, Reply};
-use muster_control::need;
+use muster_control::need::Advice;
 use muster_control::{Handle, Ticket};
-use muster_model::{Job, JobId, JobState, Payload, Timestamp};
+use muster_model::{Job, JobId, JobState, Payload};
 use muster_slurm_syntax::pattern;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +68,7 @@ pub(crate) async fn submit(
         sends_mail: app.sends_mail,
     };
     let mut read = submit::read(&request, &caller, &site)?;
+    read.warnings.extend(measured(&app, &read, &request).await);
     let cluster = app.config.load().cluster.name.clone();
     let components = read.submission.specs.len() as u32;
     let mut response = SubmitResponse {
@@ -91,6 +92,28 @@ pub(crate) async fn submit(
         }
         other => Err(Refusal::fault(format!("a submission was answered with {other:?}"))),
     }
+}
+
+/// What earlier runs of the same script say about what is asked for, as warnings.
+async fn measured(app: &Shared, read: &submit::Read, request: &SubmitRequest) -> Vec<Problem> {
+    let mut found: Vec<Advice> = Vec::new();
+    for spec in &read.submission.specs {
+        if let Some(known) = app.measured.remembered(spec) {
+            found.extend(known);
+            continue;
+        }
+        let (app, spec) = (Arc::clone(app), spec.clone());
+        let read = tokio::task::spawn_blocking(move || app.measured.advice(&app.handle, &spec));
+        // Without it the submission is as good.
+        found.extend(read.await.unwrap_or_default());
+    }
+    let problem = |advice: Advice| Problem {
+        code: "W_MEASURED".to_owned(),
+        message: advice.text,
+        place: submit::place_of_memory(&read.places, request, &advice.option),
+        hint: Some(format!("write {}", advice.option)),
+    };
+    found.into_iter().map(problem).collect()
 }
 
 /// A daemon that is not root's can only run its own user's jobs.
@@ -275,32 +298,10 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
         view.expected_nodes = promised_nodes(app, id);
         view.nodes = outlook.tally.iter().map(|row| nodes_view(known, row)).collect();
         view.suggestions = outlook.suggestions.iter().map(|s| suggestion(known, s)).collect();
-        view.advice = measured(app, job);
+        let found = app.measured.advice(&app.handle, &job.spec);
+        view.advice = found.into_iter().map(|a| format!("{}: {}", a.option, a.text)).collect();
     }
     Some(view)
-}
-
-/// Earlier runs that are looked at for what a job needs ended in so many days.
-const MEASURED_DAYS: u64 = 30;
-
-/// What earlier runs of the same script propose; nothing where the history cannot be read.
-fn measured(app: &App, job: &Job) -> Vec<String> {
-    let back = i64::try_from(MEASURED_DAYS * 24 * 3600 * 1000).unwrap_or(i64::MAX);
-    let wanted = muster_store::HistoryQuery {
-        users: vec![job.spec.owner.user.clone()],
-        names: vec![job.spec.name.clone()],
-        ended_from: Some(Timestamp::from_millis(App::now().millis().saturating_sub(back))),
-        ..muster_store::HistoryQuery::default()
-    };
-    let Ok(page) = app.handle.reader().history(&wanted) else { return Vec::new() };
-    let runs: Vec<&Job> = page
-        .rows
-        .iter()
-        .map(|row| row.job.as_ref())
-        .filter(|run| need::is_same_script(run, &job.spec))
-        .collect();
-    let found = need::advice(&runs, &job.spec);
-    found.into_iter().map(|a| format!("{}: {}", a.option, a.text)).collect()
 }
 
 fn reason_view(reason: &muster_model::Reason, unblock: &muster_control::Unblock) -> ReasonView {

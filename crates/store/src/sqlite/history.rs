@@ -82,15 +82,17 @@ pub(super) fn query(
         false => format!("WHERE {}", conditions.sql.join(" AND ")),
     };
     let limit = query.page() + 1;
-    let sql =
-        format!("SELECT n, seq, requeued, body FROM history {filter} ORDER BY n LIMIT {limit}");
+    let order = if query.newest { "DESC" } else { "ASC" };
+    let sql = format!(
+        "SELECT n, seq, requeued, body FROM history {filter} ORDER BY n {order} LIMIT {limit}"
+    );
     let mut statement = connection.prepare(&sql).map_err(fail)?;
     let mut rows = statement.query(params_from_iter(conditions.values)).map_err(fail)?;
     let mut page = HistoryPage::default();
     let mut last = 0;
     while let Some(row) = rows.next().map_err(fail)? {
         if page.rows.len() == query.page() {
-            page.next = Some(last);
+            page.next = (!query.newest).then_some(last);
             break;
         }
         last = row.get::<_, i64>(0).map_err(fail)?.cast_unsigned();
@@ -105,6 +107,9 @@ pub(super) fn query(
             requeued: row.get(2).map_err(fail)?,
             job,
         });
+    }
+    if query.newest {
+        page.rows.reverse();
     }
     Ok(page)
 }

@@ -30,6 +30,7 @@ CREATE INDEX IF NOT EXISTS history_job ON history (job);
 CREATE INDEX IF NOT EXISTS history_family ON history (family);
 CREATE INDEX IF NOT EXISTS history_user ON history (user, ended);
 CREATE INDEX IF NOT EXISTS history_ended ON history (ended);
+CREATE INDEX IF NOT EXISTS history_script ON history (user, name);
 ";
 
 /// Refuses files that are not ours and logs of newer builds. Reads only.
