@@ -58,7 +58,7 @@ fn text(view: &JobView, now: Timestamp) -> String {
     line("partition", row.partition.clone());
     line("nodes", nodes(view));
     line("amounts", row.tres.clone());
-    let nearness = view.placement.as_ref().filter(|_| view.shares.len() > 1);
+    let nearness = view.placement.as_ref().filter(|p| view.shares.len() > 1 || p.ring_mbs > 0);
     line("nearness", nearness.map(|p| p.text.clone()).unwrap_or_default());
     for share in &view.shares {
         line("on", share_line(share));

@@ -35,7 +35,7 @@ pub use driver::{Controller, Parts, spawn};
 pub use feed::{FEED_MAX, Lagged, Numbered, Subscription};
 pub use handle::{Handle, ReplyTo, Ticket};
 pub use metrics::{Counter, Counters};
-pub use muster_planner::topology::{Cost, cost};
+pub use muster_planner::topology::{Cost, cost, cost_instead};
 pub use muster_planner::{
     Choice, Comparison, Explanation, NodeAnswer, ScorePart, Standing, StartWindow, Suggestion,
     Unblock, Verdict,

@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::reasons::Known;
 use muster_api::{BesideRow, BesideView, ReasonView, WhyQuery};
 use muster_control::{Choice, Comparison, NodeAnswer, ScorePart, Standing, Verdict};
-use muster_model::{JobId, NodeChoice, Timestamp};
+use muster_model::{JobId, LinkSpeed, NodeChoice, Timestamp};
 
 /// The answer about the node or the other job that was asked for.
 pub(super) fn answer(
@@ -19,7 +19,7 @@ pub(super) fn answer(
             let text = format!("there is no node {node}, or the job is over");
             return Some(BesideView { text, ..BesideView::default() });
         };
-        return Some(about_node(known, node, found));
+        return Some(about_node(known, job, node, found));
     }
     let other = other?;
     Some(match app.reasons.why_over(&known.state, job, other) {
@@ -28,7 +28,7 @@ pub(super) fn answer(
     })
 }
 
-fn about_node(known: &Known, node: &str, found: NodeAnswer) -> BesideView {
+fn about_node(known: &Known, job: JobId, node: &str, found: NodeAnswer) -> BesideView {
     match found {
         NodeAnswer::Elsewhere => {
             let text = format!("{node} is in no partition of the job");
@@ -46,11 +46,11 @@ fn about_node(known: &Known, node: &str, found: NodeAnswer) -> BesideView {
         NodeAnswer::Waits { cause, .. } => {
             BesideView { text: node.to_owned(), cause: Some(cause), ..BesideView::default() }
         }
-        NodeAnswer::Placed(choice) => placed(known, &choice),
+        NodeAnswer::Placed(choice) => placed(known, job, &choice),
     }
 }
 
-fn placed(known: &Known, choice: &Choice) -> BesideView {
+fn placed(known: &Known, job: JobId, choice: &Choice) -> BesideView {
     let name = |id| known.state.node_name(id);
     let (has, other) = (name(choice.has.node), name(choice.other.node));
     let fullest = if choice.choice == NodeChoice::Pack { "fullest" } else { "emptiest" };
@@ -83,10 +83,33 @@ fn placed(known: &Known, choice: &Choice) -> BesideView {
     BesideView {
         text,
         heads: vec![has, other],
-        rows: ScorePart::ALL.into_iter().map(row).collect(),
+        rows: ScorePart::ALL.into_iter().map(row).chain(speeds(known, job, choice)).collect(),
         cause: (!choice.cause.is_free()).then(|| choice.cause.clone()),
         reasons: Vec::new(),
     }
+}
+
+/// What the placement costs with this node and with the other, and the ideal; nothing where no link
+/// speed is known.
+fn speeds(known: &Known, job: JobId, choice: &Choice) -> Vec<BesideRow> {
+    let placement = known.state.job(job).and_then(|job| job.placement.clone());
+    let Some(placement) = placement else { return Vec::new() };
+    let own = muster_control::cost(&known.state, &placement);
+    let (has, other) = (choice.has.node, choice.other.node);
+    let other = muster_control::cost_instead(&known.state, &placement, has, other);
+    if own.ring.0 == 0 && other.ring.0 == 0 {
+        return Vec::new();
+    }
+    let row = |what: &str, own: LinkSpeed, other: LinkSpeed| BesideRow {
+        what: what.to_owned(),
+        own: own.to_string(),
+        other: other.to_string(),
+        ..BesideRow::default()
+    };
+    vec![
+        row("predicted ring speed", own.ring, other.ring),
+        row("at best, if nothing ran", own.ideal, other.ideal),
+    ]
 }
 
 fn about_job(known: &Known, found: &Comparison) -> BesideView {

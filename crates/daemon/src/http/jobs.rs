@@ -198,6 +198,7 @@ fn placement(known: &Known, job: &Job) -> Option<PlacementView> {
         return None;
     }
     let mut text = match &cost.meets_at {
+        _ if placement.nodes.len() == 1 => "on one node".to_owned(),
         Some(level) => format!("in one {level}"),
         None => "in no one place".to_owned(),
     };

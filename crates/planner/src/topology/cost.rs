@@ -7,7 +7,7 @@
 //! volume, `2(n-1)/n` of the data on every link (Patarasuk and Yuan, JPDC 2009); a step's part of an
 //! uplink is one over the ring's steps through it.
 
-use muster_model::{LinkSpeed, Node, NodeId, Placement, State, links};
+use muster_model::{LinkSpeed, Node, NodeId, NodeShare, Placement, State, links};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All sets of so many devices of a node are tried for the ideal.
@@ -44,13 +44,36 @@ pub struct Bottleneck {
 ///
 /// Work: the nodes of the placement for each level, and one look at all nodes for the ideal.
 pub fn cost(state: &State, placement: &Placement) -> Cost {
-    let rank_order: Vec<NodeId> = placement.nodes.iter().map(|share| share.node).collect();
+    let inner = |share: &NodeShare| {
+        let devices: Vec<u32> = share.devices.iter().map(|d| d.index).collect();
+        state.nodes.get(&share.node).map_or(LinkSpeed(0), |node| inside(node, &devices))
+    };
+    let parts = placement.nodes.iter().map(|share| (share.node, inner(share))).collect();
+    cost_of(state, placement, parts)
+}
+
+/// What the placement would cost with another node in the place of one of its own, and there the
+/// best devices of an empty node.
+pub fn cost_instead(state: &State, placement: &Placement, own: NodeId, other: NodeId) -> Cost {
+    let part = |share: &NodeShare| {
+        let replaced = share.node == own;
+        let id = if replaced { other } else { share.node };
+        let Some(node) = state.nodes.get(&id) else { return (id, LinkSpeed(0)) };
+        let devices: Vec<u32> = share.devices.iter().map(|d| d.index).collect();
+        let inner =
+            if replaced { best_inside(node, devices.len()) } else { inside(node, &devices) };
+        (id, inner)
+    };
+    cost_of(state, placement, placement.nodes.iter().map(part).collect())
+}
+
+/// The cost of nodes in rank order with the rings inside each.
+fn cost_of(state: &State, placement: &Placement, parts: Vec<(NodeId, LinkSpeed)>) -> Cost {
+    let rank_order: Vec<NodeId> = parts.iter().map(|part| part.0).collect();
     let site = Site::new(state);
     let (mut ring, mut bottleneck) = site.ring(&rank_order);
-    for share in &placement.nodes {
-        let devices: Vec<u32> = share.devices.iter().map(|d| d.index).collect();
-        let Some(node) = state.nodes.get(&share.node) else { continue };
-        let inner = inside(node, &devices);
+    for (id, inner) in parts {
+        let Some(node) = state.nodes.get(&id) else { continue };
         if inner.0 > 0 && inner.slower(ring) == inner && inner != ring {
             let (level, domain) = ("node".to_owned(), node.name.clone());
             (ring, bottleneck) = (inner, Some(Bottleneck { level, domain, steps: 1 }));
@@ -293,5 +316,9 @@ mod tests {
         assert_eq!((cost.ring, cost.ideal), (LinkSpeed(40_000), LinkSpeed(50_000)));
         let bottleneck = cost.bottleneck.unwrap();
         assert_eq!((bottleneck.level.as_str(), bottleneck.steps), ("spine", 1));
+        // With the second node of the first leaf in place of that of the other.
+        let instead = cost_instead(&state, &placement, NodeId(2), NodeId(1));
+        assert_eq!((instead.ring, instead.ideal), (LinkSpeed(50_000), LinkSpeed(50_000)));
+        assert_eq!(instead.meets_at.as_deref(), Some("leaf"));
     }
 }

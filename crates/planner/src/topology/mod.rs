@@ -9,7 +9,7 @@ mod reason;
 mod score;
 
 pub(crate) use choose::choose;
-pub use cost::{Bottleneck, Cost, cost, ring};
+pub use cost::{Bottleneck, Cost, cost, cost_instead, ring};
 pub(crate) use joint::Joint;
 pub(crate) use map::{Map, NONE};
 pub(crate) use reason::shortage;
