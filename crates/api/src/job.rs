@@ -179,6 +179,9 @@ pub struct ShareView {
     /// them; 0 for fewer than two.
     #[serde(default, skip_serializing_if = "is_default")]
     pub gpu_ring_gbs: u32,
+    /// Its CPUs that are away from its GPUs, in the kernel's list form.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub far_cpus: String,
     /// Nobody else may be on the node.
     #[serde(default, skip_serializing_if = "is_default")]
     pub exclusive: bool,
@@ -193,6 +196,9 @@ pub struct UsageView {
     pub cpu_user_ms: u64,
     /// CPU time in the kernel.
     pub cpu_system_ms: u64,
+    /// The most memory of one GPU it was seen to hold, MiB; 0 where nobody measured it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gpu_memory_peak_mib: u64,
 }
 
 /// A step of a job.

@@ -99,6 +99,8 @@ pub(crate) fn start_engine(setup: &Setup) -> Result<LocalEngine, DaemonError> {
         cluster: setup.config.cluster.name.clone(),
         practice: practice.map(|size| practice_spec(size, &setup.config.practice)),
         without_cgroup: !setup.config.local.cgroups,
+        client_socket: Some(setup.socket.clone()),
+        gpu_reader: None,
     };
     LocalEngine::start(config).map_err(|error| DaemonError::Engine(error.to_string()))
 }

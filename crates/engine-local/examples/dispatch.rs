@@ -34,6 +34,8 @@ fn main() {
         cluster: "bench".to_owned(),
         practice: None,
         without_cgroup: arguments.iter().any(|a| a == "plain"),
+        client_socket: None,
+        gpu_reader: None,
     })
     .expect("engine");
     let (sender, ended) = mpsc::channel();

@@ -20,8 +20,9 @@ use nix::unistd::{Gid, Uid, User};
 use crate::environment::repeat_form;
 use crate::filename::{NameFacts, expand};
 use crate::spec::{
-    ArrayFacts, GpuPart, GpuShare, GpuVendor, JobFacts, JobKey, LaunchSpec, Limits, NodeShare,
-    OpenMode, Program, ResourceLimit, StdioSpec, TaskLayout, TerminalSize, UserSpec, Warning,
+    ArrayFacts, CpuPlace, GpuPart, GpuShare, GpuVendor, JobFacts, JobKey, LaunchSpec, Limits,
+    NodeShare, OpenMode, Program, ResourceLimit, StdioSpec, TaskLayout, TerminalSize, UserSpec,
+    Warning,
 };
 
 /// What is the same for every launch of one daemon.
@@ -33,6 +34,12 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) users: &'a Users,
     /// Memory of this machine: a limit above it would limit nothing.
     pub(crate) machine_mib: u64,
+    /// The core of each of this machine's CPUs ([`crate::nodes::cores`]).
+    pub(crate) cores: &'a BTreeMap<u32, u32>,
+    /// Where the daemon listens, for muster's commands inside jobs.
+    pub(crate) client_socket: Option<&'a Path>,
+    /// Where jobs on practice nodes say what they use of their invented GPUs.
+    pub(crate) practice_use: &'a Path,
 }
 
 /// Makes the launch spec of an order; an error is a sentence for the user.
@@ -48,7 +55,8 @@ pub(crate) fn launch_spec(
     let owner = &job.spec.owner;
     let user = around.users.look_up(owner.uid, owner.gid, &owner.user);
     let pairs = || placement.nodes.iter().zip(&launch.nodes);
-    let nodes: Vec<NodeShare> = pairs().map(|(share, node)| node_share(share, node)).collect();
+    let nodes: Vec<NodeShare> =
+        pairs().map(|(share, node)| node_share(share, node, around.cores)).collect();
     let memory_mib = placement.memory().0;
     let limited = memory_mib > 0 && (around.machine_mib == 0 || memory_mib < around.machine_mib);
     let limits = Limits {
@@ -83,7 +91,7 @@ pub(crate) fn launch_spec(
         facts: facts(launch, around.cluster),
         practice: launch.nodes[0].practice,
         path_first: around.slurm_links.map(|path| path.to_string_lossy().into_owned()),
-        variables: variables(launch, around.jobs),
+        variables: variables(launch, around),
     })
 }
 
@@ -103,7 +111,7 @@ fn program(launch: &Launch) -> Program {
     }
 }
 
-fn node_share(share: &Share, node: &Node) -> NodeShare {
+fn node_share(share: &Share, node: &Node, cores: &BTreeMap<u32, u32>) -> NodeShare {
     let gpu = |grant: &DeviceGrant| {
         let device = node.devices.get(grant.index as usize);
         let files = device.map(|d| d.files.as_slice()).unwrap_or_default();
@@ -121,15 +129,32 @@ fn node_share(share: &Share, node: &Node) -> NodeShare {
             memory_mib: grant.memory.0,
             mps,
         });
-        GpuShare { index: grant.index, vendor, minor, instance: instance(node, grant), part }
+        GpuShare {
+            index: grant.index,
+            vendor,
+            minor,
+            instance: instance(node, grant),
+            numa: device.and_then(|d| d.numa),
+            nic: device.and_then(|d| d.nic.clone()),
+            part,
+        }
     };
     NodeShare {
         name: node.name.clone(),
         cpus: share.cpus.len(),
         cpu_ids: if node.practice { Vec::new() } else { share.cpus.iter().collect() },
+        places: share.cpus.iter().map(|cpu| cpu_place(node, cpu, cores)).collect(),
         memory_mib: share.memory.0,
         gpus: in_rank_order(node, &share.devices).iter().map(gpu).collect(),
     }
+}
+
+/// Where a CPU of a node stands; `cores` are those of this machine, which practice nodes are not.
+fn cpu_place(node: &Node, id: u32, cores: &BTreeMap<u32, u32>) -> CpuPlace {
+    let domain = node.numa.iter().find(|domain| domain.cpus.contains(id));
+    let (socket, numa) = domain.map_or((0, 0), |domain| (domain.socket, domain.id));
+    let core = if node.practice { id } else { cores.get(&id).copied().unwrap_or(id) };
+    CpuPlace { id, core, socket, numa }
 }
 
 /// The driver's id of an instance; one made up where the instance is.
@@ -297,12 +322,23 @@ fn facts(launch: &Launch, cluster: &str) -> JobFacts {
     }
 }
 
-/// Variables of heterogeneous jobs and of checkpoints.
-fn variables(launch: &Launch, jobs: &Path) -> Vec<(String, String)> {
+/// Variables of heterogeneous jobs, of checkpoints and of practice.
+fn variables(launch: &Launch, around: &Surroundings<'_>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut put = |name: String, value: String| all.push((name, value));
+    if let Some(socket) = around.client_socket {
+        put("MUSTER_SOCKET".to_owned(), socket.to_string_lossy().into_owned());
+    }
+    if launch.nodes[0].practice {
+        let path = around.practice_use.to_string_lossy().into_owned();
+        put("MUSTER_PRACTICE_GPU_USE".to_owned(), path);
+    }
     if let Some(checkpoint) = &launch.job.spec.checkpoint {
-        put("MUSTER_CHECKPOINT_DIR".to_owned(), checkpoint.dir.clone());
+        let name = match checkpoint.variable.as_str() {
+            "" => "MUSTER_CHECKPOINT_DIR",
+            own => own,
+        };
+        put(name.to_owned(), checkpoint.dir.clone());
         if let Some(signal) = checkpoint.signal {
             put("MUSTER_CHECKPOINT_SIGNAL".to_owned(), signal.to_string());
         }
@@ -316,7 +352,7 @@ fn variables(launch: &Launch, jobs: &Path) -> Vec<(String, String)> {
         let tasks: Vec<u32> = placement.nodes.iter().map(|n| n.tasks).collect();
         let cpus: Vec<u32> = placement.nodes.iter().map(|n| n.cpus.len()).collect();
         let key = JobKey { job: job.id.0, attempt: job.attempt };
-        let socket = jobs.join(key.to_string()).join(SOCKET_NAME);
+        let socket = around.jobs.join(key.to_string()).join(SOCKET_NAME);
         for (name, value) in [
             ("SLURM_JOB_ID", job.id.to_string()),
             ("SLURM_JOB_NODELIST", fold_hosts(&names)),

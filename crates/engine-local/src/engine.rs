@@ -1,6 +1,8 @@
 //! The engine trait on this machine: what the daemon sees of shepherd and supervisors.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -9,13 +11,13 @@ use muster_engine::{
     Capabilities, Engine, EngineError, Inventory, Launch, Observation, Order, Running,
 };
 use muster_model::{EndCause, EngineName, ExitReport, ExitStatus, JobId, Node, Timestamp, Usage};
-use muster_node_metrics::Machine;
+use muster_node_metrics::{Drivers, GpuReader, Machine, UseFile};
 
 use crate::Enforcement;
 use crate::convert::{Surroundings, Users, launch_spec};
 use crate::directory::StateDirectory;
 use crate::failpoint::failpoint;
-use crate::nodes::{PracticeSpec, machine_node, practice_nodes};
+use crate::nodes::{PracticeSpec, cores, machine_node, practice_nodes};
 use crate::spec::JobKey;
 
 mod attempts;
@@ -43,6 +45,11 @@ pub struct LocalConfig {
     pub practice: Option<PracticeSpec>,
     /// Do without cgroups even where they can be had.
     pub without_cgroup: bool,
+    /// Where the daemon listens: jobs find it in `MUSTER_SOCKET`.
+    pub client_socket: Option<PathBuf>,
+    /// Where the use of GPUs is read from; `None` is the drivers, and on practice nodes the file
+    /// that jobs find in `MUSTER_PRACTICE_GPU_USE`.
+    pub gpu_reader: Option<Arc<dyn GpuReader>>,
 }
 
 /// Why the engine could not start.
@@ -69,6 +76,9 @@ pub struct LocalEngine {
 /// Where `muster slurm-links` puts Slurm's names, in the state directory.
 const SLURM_LINKS: &str = "slurm-bin";
 
+/// What jobs on practice nodes say that they use of their invented GPUs, in the state directory.
+const PRACTICE_USE: &str = "practice-gpu-use";
+
 /// Where changes go.
 type Sink = Arc<dyn Fn(Observation) + Send + Sync>;
 
@@ -79,6 +89,8 @@ struct Shared {
     nodes: Mutex<Vec<Node>>,
     machine: Machine,
     machine_mib: u64,
+    cores: BTreeMap<u32, u32>,
+    gpu_reader: Arc<dyn GpuReader>,
     users: Users,
     boot_id: String,
     link: ShepherdLink,
@@ -105,11 +117,14 @@ impl LocalEngine {
             Some(spec) => practice_nodes(spec, &boot_id),
             None => vec![machine_node(&machine)],
         };
+        let gpu_reader = gpu_reader(&config, &state).map_err(state_error)?;
         let shared = Arc::new(Shared {
             state,
             enforcement: hello.enforcement,
             nodes: Mutex::new(nodes),
             machine_mib: machine.memory_mib,
+            cores: cores(&machine),
+            gpu_reader,
             machine,
             users: Users::default(),
             boot_id,
@@ -164,7 +179,7 @@ impl Engine for LocalEngine {
 
     fn inventory(&self) -> Result<Inventory, EngineError> {
         self.shared.check_supervisors();
-        self.shared.look_for_foreign_use();
+        self.shared.look_at_gpus();
         let nodes = self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let attempts = self.shared.attempts();
         let highest = JobId(self.shared.journal().highest());
@@ -218,6 +233,21 @@ impl Engine for LocalEngine {
     }
 }
 
+/// Where the use of GPUs is read from. Everybody's jobs write to the file of practice nodes, which
+/// is emptied here.
+fn gpu_reader(config: &LocalConfig, state: &StateDirectory) -> io::Result<Arc<dyn GpuReader>> {
+    if let Some(reader) = &config.gpu_reader {
+        return Ok(Arc::clone(reader));
+    }
+    if config.practice.is_none() {
+        return Ok(Arc::new(Drivers));
+    }
+    let path = state.path().join(PRACTICE_USE);
+    std::fs::write(&path, "")?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
+    Ok(Arc::new(UseFile { path }))
+}
+
 fn key(job: JobId, attempt: u32) -> JobKey {
     JobKey { job: job.0, attempt }
 }
@@ -251,6 +281,9 @@ impl Shared {
             jobs: &self.state.jobs(),
             users: &self.users,
             machine_mib: self.machine_mib,
+            cores: &self.cores,
+            client_socket: self.config.client_socket.as_deref(),
+            practice_use: &self.state.path().join(PRACTICE_USE),
         };
         let spec = match launch_spec(launch, &around) {
             Ok(spec) => spec,

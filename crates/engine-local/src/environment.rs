@@ -221,6 +221,11 @@ fn visible_gpus(node: &NodeShare, seen: &[usize], gpus_fenced: bool) -> Variable
     let mut variables: Variables =
         names.iter().map(|name| ((*name).to_owned(), value.clone())).collect();
     variables.extend(part_variables(&seen));
+    // One card for each GPU in their order, or nothing: a shorter list would say who has which.
+    let nics: Option<Vec<&str>> = seen.iter().map(|g| g.nic.as_deref()).collect();
+    if let Some(nics) = nics.filter(|nics| !nics.is_empty()) {
+        variables.insert("MUSTER_GPU_NICS".to_owned(), nics.join(","));
+    }
     variables
 }
 

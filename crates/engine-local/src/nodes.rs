@@ -1,11 +1,12 @@
 //! The nodes this engine has: the machine itself, or the machine dressed up as several.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::{
-    CpuSet, Device, DeviceLink, EngineName, ForeignUse, LinkKind, Mib, Node, NumaDomain,
+    CpuSet, Device, DeviceLink, DeviceMode, EngineName, ForeignUse, LinkKind, Mib, MigInstance,
+    MigMode, MigSlot, Node, NumaDomain,
 };
-use muster_node_metrics::{Gpu, GpuProcess, LinkKind as Found, Machine};
+use muster_node_metrics::{Gpu, GpuProcess, LinkKind as Found, Machine, MigPart};
 
 /// The machine dressed up: so many nodes with so many invented GPUs each, written `4x8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,12 +108,20 @@ pub(crate) fn machine_node(machine: &Machine) -> Node {
         numa,
         memory: Mib(machine.memory_mib - kept),
         devices: machine.gpus.iter().map(device).collect(),
+        topology_uncertain: machine.topology_uncertain,
         boot: machine.boot_id.clone(),
         ..Node::default()
     }
 }
 
+/// The core of each CPU, by a number that no other core has: the kernel counts cores by socket.
+pub(crate) fn cores(machine: &Machine) -> BTreeMap<u32, u32> {
+    let mut firsts: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    machine.cpus.iter().map(|c| (c.id, *firsts.entry((c.socket, c.core)).or_insert(c.id))).collect()
+}
+
 fn device(gpu: &Gpu) -> Device {
+    // The two crates see nothing of each other; a new kind in one does not compile here.
     let kind = |found| match found {
         Found::NvLink(lanes) => LinkKind::NvLink(lanes),
         Found::PcieSwitch => LinkKind::PcieSwitch,
@@ -131,8 +140,24 @@ fn device(gpu: &Gpu) -> Device {
         unhealthy: None,
         links: gpu.links.iter().map(|l| DeviceLink { peer: l.peer, kind: kind(l.kind) }).collect(),
         files: gpu.files.clone(),
+        nic: gpu.nic.clone(),
+        mode: gpu.mig.as_deref().map_or(DeviceMode::Whole, cut),
         ..Device::default()
     }
+}
+
+/// A GPU with the instances that the driver has on it; muster makes no others there.
+fn cut(parts: &[MigPart]) -> DeviceMode {
+    let instance = |part: &MigPart| MigInstance {
+        slot: MigSlot {
+            start: part.start,
+            size: part.size,
+            compute: part.compute,
+            media: part.media,
+        },
+        uuid: part.uuid.clone(),
+    };
+    DeviceMode::Mig(MigMode { carve: false, instances: parts.iter().map(instance).collect() })
 }
 
 /// GPU use by processes that are not muster's.
@@ -206,8 +231,8 @@ fn practice_gpu(spec: &PracticeSpec, sockets: u32, node: u32, index: u32) -> Dev
 
 #[cfg(test)]
 mod tests {
-    use super::{Mib, PracticeSpec, foreign_use, machine_node, practice_nodes};
-    use muster_node_metrics::{Cpu, GpuProcess, Machine, Numa};
+    use super::{DeviceMode, Mib, PracticeSpec, foreign_use, machine_node, practice_nodes};
+    use muster_node_metrics::{Cpu, Gpu, GpuProcess, Machine, MigPart, Numa};
 
     #[test]
     fn four_by_eight_is_four_nodes_of_eight_gpus() {
@@ -257,6 +282,36 @@ mod tests {
         assert_eq!((node.name.as_str(), node.cpus.to_string()), ("box", "0-2".to_owned()));
         assert_eq!((node.memory.0, node.sockets(), node.practice), (3_100, 2, false));
         assert_eq!(node.numa[1].cpus.to_string(), "1");
+    }
+
+    #[test]
+    fn instances_of_the_driver_are_offered_as_they_are() {
+        let part = |uuid: &str, start, size, compute| MigPart {
+            uuid: uuid.to_owned(),
+            start,
+            size,
+            compute,
+            media: false,
+        };
+        let gpu = Gpu {
+            product: "NVIDIA A100-SXM4-40GB".to_owned(),
+            memory_mib: 40 << 10,
+            mig: Some(vec![part("MIG-a", 0, 4, 3), part("MIG-b", 4, 2, 2)]),
+            nic: Some("mlx5_0".to_owned()),
+            ..Gpu::default()
+        };
+        let machine = Machine { gpus: vec![gpu, Gpu::default()], ..Machine::default() };
+        let node = machine_node(&machine);
+        let DeviceMode::Mig(mode) = &node.devices[0].mode else { panic!("it is cut") };
+        assert!(!mode.carve);
+        let slots: Vec<(u8, u8)> =
+            mode.instances.iter().map(|i| (i.slot.start, i.slot.size)).collect();
+        assert_eq!(slots, [(0, 4), (4, 2)]);
+        let second = mode.instances[1].slot;
+        assert_eq!(node.devices[0].instance_uuid(second), Some("MIG-b"));
+        assert_eq!(node.devices[0].profile_name(second), Some("2g.10gb"));
+        assert_eq!(node.devices[0].nic.as_deref(), Some("mlx5_0"));
+        assert_eq!(node.devices[1].mode, DeviceMode::Whole);
     }
 
     #[test]

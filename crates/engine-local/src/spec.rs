@@ -161,10 +161,26 @@ pub struct NodeShare {
     pub cpus: u32,
     /// Which CPUs of this machine those are; empty on practice nodes, where none is bound.
     pub cpu_ids: Vec<u32>,
+    /// Where each of its CPUs stands, in the order of their numbers, on practice nodes too.
+    #[serde(default)]
+    pub places: Vec<CpuPlace>,
     /// Memory in MiB, 0 for no amount.
     pub memory_mib: u64,
     /// Its GPUs.
     pub gpus: Vec<GpuShare>,
+}
+
+/// Where a CPU stands in its machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuPlace {
+    /// Its number.
+    pub id: u32,
+    /// Its core, by a number that no other core of the machine has.
+    pub core: u32,
+    /// Its socket.
+    pub socket: u32,
+    /// Its NUMA domain.
+    pub numa: u32,
 }
 
 /// One GPU of a job.
@@ -178,6 +194,12 @@ pub struct GpuShare {
     pub minor: Option<u32>,
     /// The MIG instance that it is, by the driver's id.
     pub instance: Option<String>,
+    /// The NUMA domain it is next to.
+    #[serde(default)]
+    pub numa: Option<u32>,
+    /// The network card that it sends through.
+    #[serde(default)]
+    pub nic: Option<String>,
     /// The part of it that the job has; `None` is all of it.
     pub part: Option<GpuPart>,
 }

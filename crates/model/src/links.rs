@@ -5,7 +5,7 @@
 //! in steps that keep the order of `nvidia-smi topo`). They say which set of devices is better,
 //! and predict a bandwidth; they are no measurement.
 
-use crate::{Device, LinkKind, Node};
+use crate::{CpuSet, Device, DeviceGrant, LinkKind, Node, NodeShare};
 use std::collections::BTreeMap;
 
 /// Rings of up to so many devices are found exactly.
@@ -98,6 +98,21 @@ pub fn matrix(node: &Node) -> Vec<Vec<u32>> {
         *known.entry(kind).or_insert_with(|| kind_speed(model, kind))
     };
     (0..n).map(|a| (0..n).map(|b| of(a, b)).collect()).collect()
+}
+
+/// The CPUs of a job's share that are in no NUMA domain of its devices; none where that is not known
+/// of a device, or where it has none.
+pub fn far_cpus(node: &Node, share: &NodeShare) -> CpuSet {
+    let domain = |grant: &DeviceGrant| node.devices.get(grant.index as usize)?.numa;
+    let domains: Option<Vec<u32>> = share.devices.iter().map(domain).collect();
+    let Some(domains) = domains.filter(|domains| !domains.is_empty()) else {
+        return CpuSet::new();
+    };
+    let mut far = share.cpus.clone();
+    for near in node.numa.iter().filter(|numa| domains.contains(&numa.id)) {
+        far.remove_all(&near.cpus);
+    }
+    far
 }
 
 /// The best ring over some devices of a node: its order, and its slowest edge in GB/s.

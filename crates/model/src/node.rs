@@ -31,6 +31,10 @@ pub struct Node {
     pub scratch: Mib,
     /// GPUs, ordered by index; `devices[i].index == i`.
     pub devices: Vec<Device>,
+    /// How its GPUs lie to each other and to its CPUs is not known for certain: it takes no job that
+    /// has to have CPUs beside its GPUs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub topology_uncertain: bool,
     /// Other countable resources by name.
     #[serde(skip_serializing_if = "is_default")]
     pub gres: BTreeMap<String, u64>,
@@ -106,6 +110,9 @@ pub struct Device {
     /// The device files that open it.
     #[serde(skip_serializing_if = "is_default")]
     pub files: Vec<String>,
+    /// The network card that it sends through: the one below the same PCIe switches.
+    #[serde(skip_serializing_if = "is_default")]
+    pub nic: Option<String>,
     /// How it may be given out.
     #[serde(skip_serializing_if = "is_default")]
     pub mode: DeviceMode,
@@ -120,7 +127,8 @@ pub struct DeviceLink {
     pub kind: LinkKind,
 }
 
-/// What joins two devices, the nearest first.
+/// What joins two devices, the nearest first. `muster-node-metrics` has a word of its own for the
+/// same, as it sees no other crate; the engine turns that into this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {

@@ -36,6 +36,8 @@ pub enum NodeCause {
         /// What the job asks for.
         needs: u32,
     },
+    /// The job has to have CPUs beside its GPUs, and which these are there is not certain.
+    Uncertain,
     /// It has a taint that the job does not tolerate.
     Taint {
         /// The taint as it is written.
@@ -150,6 +152,7 @@ impl NodeCause {
             Self::Features,
             Self::Scratch { has: Mib(1024), needs: Mib(2048) },
             Self::Sockets { has: 1, needs: 2 },
+            Self::Uncertain,
             Self::Taint { taint: "gpu=h100:NoSchedule".to_owned() },
             Self::Labels,
             Self::Level,
@@ -191,6 +194,7 @@ impl NodeCause {
             Self::Features => "features (not those of its constraint)".to_owned(),
             Self::Scratch { has, needs } => format!("scratch disk (has {has}, needs {needs})"),
             Self::Sockets { has, needs } => format!("sockets (has {has}, needs {needs})"),
+            Self::Uncertain => "which CPUs are beside its GPUs is not certain".to_owned(),
             Self::Taint { taint } => format!("taint {taint}"),
             Self::Labels => "labels (not those that it requires)".to_owned(),
             Self::Level => "outside the level of the topology that it requires".to_owned(),

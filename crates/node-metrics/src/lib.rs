@@ -15,13 +15,17 @@ use serde::{Deserialize, Serialize};
 
 mod cpu;
 mod files;
+mod mig;
+mod nics;
 // A static program cannot load a library that brings a C library of its own.
 #[cfg(all(feature = "nvml", not(target_feature = "crt-static")))]
 mod nvml;
+mod paths;
 mod pci;
 mod processes;
 
-pub use processes::{GpuProcess, gpu_processes};
+pub use mig::{MigDevice, MigLibrary, MigPart, instances};
+pub use processes::{Drivers, GpuProcess, GpuReader, UseFile};
 
 /// A machine as found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +42,9 @@ pub struct Machine {
     pub memory_mib: u64,
     /// Its GPUs, by index.
     pub gpus: Vec<Gpu>,
+    /// How its GPUs are joined is not known for certain: what is said of it contradicts itself, or
+    /// is missing.
+    pub topology_uncertain: bool,
     /// What could not be read and what that means.
     pub notes: Vec<String>,
 }
@@ -87,6 +94,10 @@ pub struct Gpu {
     pub links: Vec<GpuLink>,
     /// The device files that open it.
     pub files: Vec<String>,
+    /// The network card below the same PCIe switches.
+    pub nic: Option<String>,
+    /// Its MIG instances, where it is cut into such.
+    pub mig: Option<Vec<MigPart>>,
 }
 
 /// Who made a GPU.
@@ -110,6 +121,9 @@ pub struct GpuLink {
 }
 
 /// What joins two GPUs, the nearest first; the letters are those of `nvidia-smi topo`.
+///
+/// This crate sees nothing of the others, so that it can serve without them; the engine turns this
+/// into the model's word for the same, case by case, where it describes the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
@@ -135,7 +149,18 @@ pub fn discover(root: &Path) -> Machine {
     if memory_mib == 0 {
         notes.push("proc/meminfo cannot be read: the memory is taken as unknown".to_owned());
     }
-    let gpus = gpus(root, &mut notes);
+    let mut gpus = gpus(root, &mut notes);
+    let trees: Vec<_> = gpus.iter().map(|gpu| paths::bridges(root, &gpu.pci)).collect();
+    let domains: std::collections::BTreeSet<u32> = cpus.iter().map(|cpu| cpu.numa).collect();
+    let topology_uncertain = paths::settle(&mut gpus, &trees, domains.len());
+    nics::assign(root, &mut gpus, &trees);
+    if topology_uncertain {
+        notes.push(
+            "how the GPUs are joined is not certain: the PCIe tree is hidden, and the driver and \
+             the memory domains do not agree or say nothing"
+                .to_owned(),
+        );
+    }
     let hostname = files::text(root, "proc/sys/kernel/hostname").unwrap_or_default();
     Machine {
         hostname: hostname.split('.').next().unwrap_or_default().to_owned(),
@@ -144,6 +169,7 @@ pub fn discover(root: &Path) -> Machine {
         numa,
         memory_mib,
         gpus,
+        topology_uncertain,
         notes,
     }
 }
@@ -161,7 +187,8 @@ fn gpus(root: &Path, notes: &mut Vec<String>) -> Vec<Gpu> {
     #[cfg(all(feature = "nvml", not(target_feature = "crt-static")))]
     if root == Path::new("/") && found.iter().any(|g| g.vendor == Vendor::Nvidia) {
         match nvml::read() {
-            Ok(detailed) => {
+            Ok((detailed, remarks)) => {
+                notes.extend(remarks);
                 found.retain(|g| g.vendor != Vendor::Nvidia);
                 found.splice(0..0, detailed);
             }

@@ -1,23 +1,33 @@
 //! GPUs by NVIDIA's management library, loaded while running.
+// Where an instance lies is only to be had from the library's own functions.
+#![allow(unsafe_code)]
 
-use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::TopologyLevel;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
 
+use crate::mig::{self, MigDevice, MigLibrary};
 use crate::processes::RawProcess;
 use crate::{Gpu, GpuLink, LinkKind, Vendor};
 
 /// NVLink lanes that a GPU may have (`NVML_NVLINK_MAX_LINKS`).
 const LINKS_MAX: u32 = 18;
 
-/// All NVIDIA GPUs, in the library's order, which is the PCI bus order.
-pub(crate) fn read() -> Result<Vec<Gpu>, NvmlError> {
+/// All NVIDIA GPUs, in the library's order, which is the PCI bus order, and remarks.
+pub(crate) fn read() -> Result<(Vec<Gpu>, Vec<String>), NvmlError> {
     let nvml = Nvml::init()?;
     let count = nvml.device_count()?;
     let mut gpus = Vec::new();
+    let mut notes = Vec::new();
     for index in 0..count {
-        gpus.push(one(&nvml, index)?);
+        let mut gpu = one(&nvml, index)?;
+        let device = nvml.device_by_index(index)?;
+        if let Some((parts, remarks)) = mig::instances(&Cut { nvml: &nvml, device: &device }) {
+            gpu.mig = Some(parts);
+            notes.extend(remarks);
+        }
+        gpus.push(gpu);
     }
     let lanes: Vec<Vec<Lane>> = (0..count).map(|index| lanes(&nvml, index)).collect();
     for index in 0..count {
@@ -29,7 +39,52 @@ pub(crate) fn read() -> Result<Vec<Gpu>, NvmlError> {
             .collect();
         gpus[index as usize].links = links;
     }
-    Ok(gpus)
+    Ok((gpus, notes))
+}
+
+/// A GPU that may be cut into MIG instances.
+struct Cut<'a> {
+    nvml: &'a Nvml,
+    device: &'a Device<'a>,
+}
+
+impl MigLibrary for Cut<'_> {
+    fn devices_max(&self) -> Option<u32> {
+        // A GPU without MIG says so by an error.
+        let cut = self.device.mig_mode().is_ok_and(|mode| mode.current == 1);
+        cut.then(|| self.device.mig_device_count().unwrap_or(0))
+    }
+
+    fn device(&self, at: u32) -> Option<MigDevice> {
+        let found = self.device.mig_device_by_index(at).ok()?;
+        let uuid = found.uuid().ok()?;
+        let library = self.nvml.lib();
+        let id_of = library.nvmlDeviceGetGpuInstanceId.as_ref().ok()?;
+        let by_id = library.nvmlDeviceGetGpuInstanceById.as_ref().ok()?;
+        let info_of = library.nvmlGpuInstanceGetInfo.as_ref().ok()?;
+        let mut id = 0;
+        // SAFETY: the handles are the library's own and live as long as it; what it fills in are
+        // plain numbers and handles, for which zero is a value.
+        unsafe {
+            if id_of(found.handle(), &raw mut id) != 0 {
+                return None;
+            }
+            let mut instance = std::mem::zeroed();
+            if by_id(self.device.handle(), id, &raw mut instance) != 0 {
+                return None;
+            }
+            let mut info = std::mem::zeroed();
+            // Only root may ask where it lies.
+            let known = info_of(instance, &raw mut info) == 0;
+            let placement =
+                if known { (info.placement.start, info.placement.size) } else { (0, 0) };
+            let has = found.attributes().ok()?;
+            let compute = has.gpu_instance_slice_count;
+            // Only the smallest comes with and without; the large ones have what there is.
+            let media = compute == 1 && has.shared_ofa_count > 0;
+            Some(MigDevice { uuid, gpu_instance: id, placement, compute, media })
+        }
+    }
 }
 
 fn one(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
@@ -49,6 +104,8 @@ fn one(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
         links: Vec::new(),
         files: minor.map(|m| format!("/dev/nvidia{m}")).into_iter().collect(),
         pci,
+        nic: None,
+        mig: None,
     })
 }
 

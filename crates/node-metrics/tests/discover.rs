@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use muster_node_metrics::{Vendor, discover, gpu_processes};
+use muster_node_metrics::{LinkKind, Vendor, discover};
 
 /// A tree of files, each line `path: text`.
 fn tree(lines: &str) -> tempfile::TempDir {
@@ -88,7 +88,40 @@ fn an_empty_tree_is_a_machine_with_notes() {
     let machine = discover(root.path());
     assert_eq!((machine.cpus.len(), machine.memory_mib, machine.gpus.len()), (1, 0, 0));
     assert_eq!(machine.notes.len(), 2, "{:?}", machine.notes);
-    assert!(gpu_processes(root.path()).is_empty());
+}
+
+#[test]
+fn bridges_and_cards_are_read_from_the_bus() {
+    let root = tree(TWO_SOCKETS);
+    let devices = root.path().join("sys/bus/pci/devices");
+    let cards = root.path().join("sys/class/infiniband");
+    fs::create_dir_all(&cards).expect("directory");
+    let bus = root.path().join("sys/devices");
+    let link = |address: &str, above: &str| {
+        let real = bus.join(above).join(address);
+        let old = devices.join(address);
+        match old.exists() {
+            true => {
+                fs::create_dir_all(real.parent().expect("parent")).expect("directory");
+                fs::rename(&old, &real).expect("moved");
+            }
+            false => fs::create_dir_all(&real).expect("directory"),
+        }
+        std::os::unix::fs::symlink(format!("../../../devices/{above}/{address}"), &old)
+            .expect("link");
+    };
+    link("0000:3b:00.0", "pci0000:3a/0000:3a:00.0");
+    link("0000:86:00.0", "pci0000:85/0000:85:00.0");
+    link("0000:3c:00.0", "pci0000:3a/0000:3a:00.0");
+    fs::create_dir(cards.join("mlx5_4")).expect("directory");
+    std::os::unix::fs::symlink("../../../devices/x/0000:3c:00.0", cards.join("mlx5_4/device"))
+        .expect("link");
+    let machine = discover(root.path());
+    assert_eq!(machine.gpus[0].nic.as_deref(), Some("mlx5_4"));
+    assert_eq!(machine.gpus[1].nic, None);
+    assert_eq!(machine.gpus[0].links[0].kind, LinkKind::Socket);
+    // The second GPU's memory domain is not known, and there are two.
+    assert!(machine.topology_uncertain, "{:?}", machine.notes);
 }
 
 #[test]

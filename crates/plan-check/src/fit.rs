@@ -220,7 +220,9 @@ fn one_fits(
         _ => t,
     };
     let cores = node.cpu_count() / node.threads_per_core.max(1);
-    if request.sockets_per_node.is_some_and(|n| n > node.sockets())
+    let blind = node.topology_uncertain && request.cpus_near_gpus && request.wants_gpus();
+    if blind
+        || request.sockets_per_node.is_some_and(|n| n > node.sockets())
         || request.tasks_per_socket.is_some_and(|n| t > n.saturating_mul(node.sockets()))
         || request.tasks_per_core.is_some_and(|n| t > n.saturating_mul(cores))
     {

@@ -352,6 +352,9 @@ fn check_share(
     if request.cpus_near_gpus && !devices::cpus_are_near(node, share) {
         say(Rule::Cpus, format!("has CPUs away from its GPUs on node {name}"));
     }
+    if node.topology_uncertain && request.cpus_near_gpus && request.wants_gpus() {
+        say(Rule::Cpus, format!("which CPUs of node {name} are beside its GPUs is not certain"));
+    }
     if request.sockets_per_node.is_some_and(|n| n > node.sockets()) {
         say(Rule::Cpus, format!("node {name} has too few sockets"));
     }

@@ -515,7 +515,13 @@ impl Ask {
             && self.request.sockets_per_node.is_none_or(|n| n <= view.sockets)
             && view.node.scratch >= self.request.scratch
             && !self.request.exclude.contains(&view.node.name)
+            && !self.needs_certainty(&view.node)
             && self.suits(&view.node)
+    }
+
+    /// True where the job has to have CPUs beside its GPUs and nobody knows which these are there.
+    pub(crate) fn needs_certainty(&self, node: &muster_model::Node) -> bool {
+        node.topology_uncertain && self.request.cpus_near_gpus && self.request.wants_gpus()
     }
 
     /// Devices with enough memory for the job.

@@ -222,6 +222,9 @@ impl<'a> Look<'a> {
         if let Some(needs) = request.sockets_per_node.filter(|n| *n > view.sockets) {
             return Some(NodeCause::Sockets { has: view.sockets, needs });
         }
+        if ask.needs_certainty(node) {
+            return Some(NodeCause::Uncertain);
+        }
         let tolerations = ask.affinity().map_or(&[][..], |a| &a.tolerations);
         let mut taints = untolerated(node, tolerations, &BARRING);
         if let Some(taint) = taints.next().filter(|_| !ask.tolerates_all) {

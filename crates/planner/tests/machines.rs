@@ -166,6 +166,10 @@ fn t15_cores_used_up_beside_the_gpu() {
     assert!(near.cpus.is_subset(&CpuSet::parse("64-127").expect("cpus")));
     let far = share(&mut lab("M09", &[4, 5, 6, 7], busy_cpus), job).expect("starts");
     assert_eq!(far.cpus.to_string(), "60-63,88-99");
+    // Those that are far are told as such.
+    let node = machine(NodeId(0), "n1", "M09");
+    assert_eq!(links::far_cpus(&node, &far).to_string(), "88-99");
+    assert!(links::far_cpus(&node, &near).is_empty());
 }
 
 #[test]
@@ -234,6 +238,42 @@ fn t22_memory_only_numa_nodes_are_no_sockets() {
 }
 
 #[test]
+fn t17_each_gpu_comes_with_its_card() {
+    // GPU 1 goes with k3, not with k1, which is nobody's.
+    let cards = |lab: &Lab, picked: &[u32]| -> Vec<String> {
+        let node = &lab.state.nodes[&NodeId(0)];
+        picked.iter().filter_map(|i| node.devices[*i as usize].nic.clone()).collect()
+    };
+    let mut lab = lab("M06", &[0, 1], "");
+    let picked = share(&mut lab, &want(2)).expect("starts");
+    let picked: Vec<u32> = picked.devices.iter().map(|d| d.index).collect();
+    assert!(picked.iter().all(|i| *i < 4) || picked.iter().all(|i| *i >= 4), "{picked:?}");
+    assert_eq!(cards(&lab, &picked).len(), 2);
+    assert_eq!(cards(&lab, &[2, 3]), ["k4", "k5"]);
+    let all: Vec<u32> = (0..8).collect();
+    assert_eq!(cards(&lab, &all), ["k0", "k3", "k4", "k5", "k6", "k9", "k10", "k11"]);
+    // Two GPUs below one switch, one card: they share it.
+    let node = machine(NodeId(0), "n1", "M01");
+    assert_eq!(node.devices[0].nic, node.devices[1].nic);
+}
+
+#[test]
+fn t23_affinity_that_lies_is_no_ground_for_a_requirement() {
+    let unsure = || {
+        let mut lab = lab("M09", &[], "");
+        let mut node = Node::clone(&lab.state.nodes[&NodeId(0)]);
+        node.topology_uncertain = true;
+        lab.event(EventKind::NodeSet { node: Box::new(node) });
+        lab
+    };
+    let required = "nodes=1 gpus-per-node=2 cpus=4 enforce-binding";
+    assert!(share(&mut lab("M09", &[], ""), required).is_some());
+    assert!(share(&mut unsure(), required).is_none());
+    let preferred = share(&mut unsure(), "nodes=1 gpus-per-node=2 cpus=4").expect("starts");
+    assert!(preferred.cpus.is_subset(&CpuSet::parse("0-63").expect("cpus")));
+}
+
+#[test]
 fn t26_more_links_win() {
     let two = gpus("M01", &[], "nodes=1 gpus-per-socket=2 sockets=1");
     is_one_of(&two, &[&[0, 3], &[1, 2], &[2, 3], &[4, 7], &[5, 6], &[6, 7]]);
@@ -245,6 +285,16 @@ fn t27_gpus_of_each_socket() {
     assert_eq!(four.iter().filter(|i| **i < 5).count(), 2, "{four:?}");
     assert_eq!(four.len(), 4);
     assert!(gpus("M11", &[], "nodes=1 gpus-per-socket=4 sockets=2").is_empty());
+}
+
+#[test]
+fn c30_more_cpus_than_one_domain_has_free_are_not_beside_a_gpu() {
+    // Eight CPUs are free on each of two domains: ten are, but not in one.
+    let job = "nodes=1 gpus-per-node=1 cpus=10";
+    let required = format!("{job} enforce-binding");
+    assert!(share(&mut lab("M14", &[], "0-7,16-23"), &required).is_none());
+    assert!(share(&mut lab("M14", &[], "0-5,16-23"), &required).is_some());
+    assert!(share(&mut lab("M14", &[], "0-7,16-23"), job).is_some());
 }
 
 #[test]

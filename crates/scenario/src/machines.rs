@@ -2,7 +2,7 @@
 //!
 //! The notation is that of the topology cases: `links` names the fast links by class, `pci` the
 //! switches (`[..]` one switch, `{..}` several under one root, `(..)` one host bridge, `/` the
-//! border between NUMA domains), `cpu` the domains as `ID@SOCKET = CPUS : GPUS`.
+//! border between NUMA domains, `k0` a network card), `cpu` the domains as `ID@SOCKET = CPUS : GPUS`.
 
 use muster_model::{
     Availability, CpuSet, Device, DeviceLink, EngineName, LinkKind, Mib, Node, NodeId, NumaDomain,
@@ -25,7 +25,7 @@ static LAYOUTS: &[Layout] = &[
         model: "v100",
         memory: &[32; 8],
         links: "2: 0-3 0-4 1-2 1-5 2-3 4-7 5-6 6-7; 1: 0-1 0-2 1-3 2-6 3-7 4-5 4-6 5-7",
-        pci: "[0 1] [2 3] / [4 5] [6 7]",
+        pci: "[0 1 k0] [2 3 k1] / [4 5 k2] [6 7 k3]",
         cpu: "0@0 = 0-19,40-59 : 0-3; 1@1 = 20-39,60-79 : 4-7",
     },
     Layout {
@@ -67,7 +67,7 @@ static LAYOUTS: &[Layout] = &[
         model: "h100",
         memory: &[80; 8],
         links: "18: all",
-        pci: "{0} {1} {2} {3} / {4} {5} {6} {7}",
+        pci: "{0 k0} {1 k3} {2 k4} {3 k5} k1 k2 / {4 k6} {5 k9} {6 k10} {7 k11} k7 k8",
         cpu: "0@0 = 0-55,112-167 : 0-3; 1@1 = 56-111,168-223 : 4-7",
     },
     // GPU 5 has lost its NVLinks.
@@ -253,7 +253,10 @@ fn laid_out(id: NodeId, name: &str, layout: &Layout) -> Node {
             memory: Mib(64 * 1024),
         });
     }
-    let places = pci(layout.pci, count);
+    let (places, cards) = pci(layout.pci, count);
+    for (device, place) in devices.iter_mut().zip(&places) {
+        device.nic = card(place, &cards);
+    }
     for a in 0..count {
         for b in (0..count).filter(|b| *b != a) {
             let kind = pci_kind(&places[a as usize], &places[b as usize]);
@@ -288,8 +291,10 @@ fn lanes(links: &str, a: u32, b: u32) -> Option<LinkKind> {
 /// Where a GPU stands: side, host bridge, root, switch; 0 where it stands in none.
 type PciPlace = [u32; 4];
 
-fn pci(text: &str, count: u32) -> Vec<PciPlace> {
+/// Where the GPUs stand, and the network cards by name.
+fn pci(text: &str, count: u32) -> (Vec<PciPlace>, Vec<(String, PciPlace)>) {
     let mut places = vec![[0; 4]; count as usize];
+    let mut cards = Vec::new();
     let (mut here, mut next) = ([1, 0, 0, 0], 2);
     let spaced = "()[]{}/".chars().fold(text.to_owned(), |t, c| t.replace(c, &format!(" {c} ")));
     for word in spaced.split_whitespace() {
@@ -298,6 +303,10 @@ fn pci(text: &str, count: u32) -> Vec<PciPlace> {
             "(" | ")" => 1,
             "{" | "}" => 2,
             "[" | "]" => 3,
+            card if card.starts_with('k') => {
+                cards.push((card.to_owned(), here));
+                continue;
+            }
             gpu => {
                 let gpu: usize = gpu.parse().expect("gpu");
                 places[gpu] = here;
@@ -307,7 +316,13 @@ fn pci(text: &str, count: u32) -> Vec<PciPlace> {
         here[level] = if matches!(word, ")" | "}" | "]") { 0 } else { next };
         next += 1;
     }
-    places
+    (places, cards)
+}
+
+/// The card below a GPU's own switches.
+fn card(place: &PciPlace, cards: &[(String, PciPlace)]) -> Option<String> {
+    let near = |card: &PciPlace| pci_kind(place, card) <= LinkKind::PcieSwitches;
+    cards.iter().find(|(_, card)| near(card)).map(|(name, _)| name.clone())
 }
 
 fn pci_kind(a: &PciPlace, b: &PciPlace) -> LinkKind {

@@ -78,6 +78,7 @@ fn shares(state: &State, job: &Job) -> Vec<ShareView> {
             gpu_model: model.unwrap_or_default(),
             gpu_parts: n.devices.iter().filter_map(|g| part(g, device(g))).collect(),
             gpu_ring_gbs: ring,
+            far_cpus: node.map(|node| links::far_cpus(node, n).to_string()).unwrap_or_default(),
             exclusive: n.exclusive,
         }
     };

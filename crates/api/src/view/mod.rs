@@ -25,6 +25,7 @@ impl From<Usage> for UsageView {
             memory_peak_kib: usage.memory_peak_kib,
             cpu_user_ms: usage.cpu_user_ms,
             cpu_system_ms: usage.cpu_system_ms,
+            gpu_memory_peak_mib: usage.gpu_memory_peak_mib,
         }
     }
 }

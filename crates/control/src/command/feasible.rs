@@ -107,6 +107,12 @@ const BOUNDS: &[Bound] = &[
         has: |n, r, _| u64::from(r.constraint.as_ref().is_none_or(|c| c.holds_on(&n.features))),
         needs: |r| u64::from(r.constraint.is_some()),
     },
+    Bound {
+        what: "where it is certain which CPUs are beside the GPUs",
+        counted: false,
+        has: |n, _, _| u64::from(!n.topology_uncertain),
+        needs: |r| u64::from(r.cpus_near_gpus && r.wants_gpus()),
+    },
     Bound { what: "CPUs", counted: true, has: |n, _, _| u64::from(n.cpus.len()), needs: cpus_each },
     Bound { what: "MiB of memory", counted: true, has: |n, _, _| n.memory.0, needs: memory_each },
     Bound {

@@ -27,6 +27,8 @@ pub(super) struct Attempt {
     pub(super) suspended: bool,
     pub(super) signalled: u32,
     pub(super) steps: Vec<StepRecord>,
+    /// The most memory of one GPU that it was seen to hold.
+    pub(super) gpu_memory_peak_mib: u64,
 }
 
 /// Where an attempt stands.
@@ -53,7 +55,14 @@ impl Attempt {
     }
 
     fn new(phase: Phase) -> Self {
-        Self { phase, supervisor: None, suspended: false, signalled: 0, steps: Vec::new() }
+        Self {
+            phase,
+            supervisor: None,
+            suspended: false,
+            signalled: 0,
+            steps: Vec::new(),
+            gpu_memory_peak_mib: 0,
+        }
     }
 
     pub(super) fn started(&self) -> Option<Timestamp> {
@@ -101,9 +110,11 @@ impl Attempts {
 
     /// Takes in an attempt that was found running, unless it was heard meanwhile that it is over.
     pub(super) fn found_running(&mut self, key: JobKey, attempt: Attempt) {
-        let over = matches!(self.known.get(&key).map(|a| &a.phase), Some(Phase::Exited(_)));
+        let known = self.known.get(&key);
+        let over = matches!(known.map(|a| &a.phase), Some(Phase::Exited(_)));
         if !over && !self.acknowledged.contains(&key) {
-            self.known.insert(key, attempt);
+            let gpu_memory_peak_mib = known.map_or(0, |a| a.gpu_memory_peak_mib);
+            self.known.insert(key, Attempt { gpu_memory_peak_mib, ..attempt });
         }
     }
 

@@ -123,13 +123,16 @@ impl Shared {
     }
 
     /// Notes an exit and tells of it, once.
-    pub(super) fn exited(&self, key: JobKey, report: ExitReport) {
+    pub(super) fn exited(&self, key: JobKey, mut report: ExitReport) {
         {
             let mut attempts = self.attempts();
             let over = matches!(attempts.get(key).map(|a| &a.phase), Some(Phase::Exited(_)));
             if over || attempts.is_acknowledged(key) {
                 return;
             }
+            let seen = attempts.get(key).map_or(0, |a| a.gpu_memory_peak_mib);
+            let peak = &mut report.usage.gpu_memory_peak_mib;
+            *peak = (*peak).max(seen);
             attempts.insert(key, Attempt::exited(report.clone()));
         }
         self.tell(Observation::Exited { job: JobId(key.job), attempt: key.attempt, report });

@@ -74,7 +74,7 @@ fn read_pokes(weak: &Weakly, socket: &UnixDatagram) {
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 shared.check_supervisors();
                 shared.find_unheard();
-                shared.look_for_foreign_use();
+                shared.look_at_gpus();
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {

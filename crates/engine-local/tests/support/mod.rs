@@ -62,6 +62,8 @@ impl Site {
             cluster: "test".to_owned(),
             practice: Some("2x4".parse().expect("practice")),
             without_cgroup: self.without_cgroup,
+            client_socket: None,
+            gpu_reader: None,
         }
     }
 

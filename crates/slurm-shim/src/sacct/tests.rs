@@ -53,7 +53,12 @@ fn batch(exit: ExitStatus) -> StepView {
         started_ms: Timestamp::from_secs(1002),
         ended_ms: Some(Timestamp::from_secs(1019)),
         exit,
-        usage: UsageView { memory_peak_kib: 2048, cpu_user_ms: 1500, cpu_system_ms: 250 },
+        usage: UsageView {
+            memory_peak_kib: 2048,
+            cpu_user_ms: 1500,
+            cpu_system_ms: 250,
+            ..UsageView::default()
+        },
     }
 }
 
