@@ -20,7 +20,9 @@
 //!
 //! Frames and descriptor passing are in [`wire`]; [`Connection`] is both ends' helper.
 
-pub use muster_model::{EndCause, ExitStatus, SignalScope, StepRecord, StopCause};
+pub use muster_model::{
+    CpuBind, Distribution, EndCause, ExitStatus, GpuBind, SignalScope, StepRecord, StopCause,
+};
 use serde::{Deserialize, Serialize};
 
 pub mod hosts;
@@ -164,9 +166,27 @@ pub struct StepSpec {
     /// Refuse instead of waiting while the resources are busy (`--immediate`).
     #[serde(default)]
     pub immediate: bool,
-    /// How tasks are laid over nodes (`--distribution`).
+    /// Tasks for each GPU of the step (`--ntasks-per-gpu`).
+    #[serde(default)]
+    pub tasks_per_gpu: Option<u32>,
+    /// At most so many tasks on a socket (`--ntasks-per-socket`).
+    #[serde(default)]
+    pub tasks_per_socket: Option<u32>,
+    /// At most so many tasks on a core (`--ntasks-per-core`).
+    #[serde(default)]
+    pub tasks_per_core: Option<u32>,
+    /// How tasks lie over nodes and their CPUs (`--distribution`).
     #[serde(default)]
     pub distribution: Distribution,
+    /// The node of each task, by number, for an arbitrary distribution (`SLURM_HOSTFILE`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Which CPUs each task may run on (`--cpu-bind`); absent is what other options imply.
+    #[serde(default)]
+    pub cpu_bind: Option<CpuBind>,
+    /// Which GPUs each task sees (`--gpu-bind`); absent is what other options imply.
+    #[serde(default)]
+    pub gpu_bind: Option<GpuBind>,
     /// End the step when a task fails (`--kill-on-bad-exit`).
     #[serde(default)]
     pub kill_on_bad_exit: bool,
@@ -188,17 +208,6 @@ pub struct StepSpec {
     /// File mode mask; absent means the job's.
     #[serde(default)]
     pub umask: Option<u32>,
-}
-
-/// How tasks are laid over nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Distribution {
-    /// Fill one node, then the next.
-    #[default]
-    Block,
-    /// One task to each node in turn.
-    Cyclic,
 }
 
 /// GPUs a step wants.

@@ -133,12 +133,15 @@ fn allocation_variables(spec: &LaunchSpec, run: RunFacts<'_>) -> Variables {
 
 fn task_request(set: &mut Setter, spec: &LaunchSpec) {
     let tasks = &spec.tasks;
-    if tasks.tasks.is_some() || tasks.tasks_per_node.is_some() {
+    if tasks.tasks.is_some() || tasks.tasks_per_node.is_some() || tasks.tasks_per_gpu.is_some() {
         let total: u32 = tasks.per_node.iter().sum();
         set.put("SLURM_NTASKS", total);
         set.put("SLURM_NPROCS", total);
     }
     set.maybe("SLURM_NTASKS_PER_NODE", tasks.tasks_per_node);
+    set.maybe("SLURM_NTASKS_PER_GPU", tasks.tasks_per_gpu);
+    set.maybe("SLURM_NTASKS_PER_SOCKET", tasks.tasks_per_socket);
+    set.maybe("SLURM_NTASKS_PER_CORE", tasks.tasks_per_core);
     set.maybe("SLURM_CPUS_PER_TASK", tasks.cpus_per_task);
     set.maybe("SLURM_MEM_PER_CPU", spec.facts.memory_per_cpu_mib);
     set.maybe("SLURM_MEM_PER_GPU", spec.facts.memory_per_gpu_mib);
@@ -147,6 +150,8 @@ fn task_request(set: &mut Setter, spec: &LaunchSpec) {
     set.maybe("SLURM_GPUS_PER_NODE", spec.facts.gpus_per_node.as_ref());
     set.maybe("SLURM_GPUS_PER_TASK", spec.facts.gpus_per_task.as_ref());
     set.maybe("SLURM_DISTRIBUTION", spec.facts.distribution.as_ref());
+    set.maybe("SLURM_DIST_PLANESIZE", spec.facts.plane_size);
+    set.maybe("SLURM_GPU_BIND", spec.facts.gpu_bind.as_ref());
 }
 
 fn facts(set: &mut Setter, spec: &LaunchSpec) {
@@ -397,6 +402,38 @@ mod tests {
         let seen = seen_with(vec![gpu(false)], false);
         assert!(!seen.contains_key("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"));
         assert_eq!(seen["MUSTER_GPU_MEMORY_MIB"], "20480");
+    }
+
+    #[test]
+    fn t17_cards_are_named_in_the_order_of_the_gpus() {
+        let gpu = |index, nic: Option<&str>| GpuShare {
+            index,
+            nic: nic.map(str::to_owned),
+            ..GpuShare::default()
+        };
+        let seen = seen_with(vec![gpu(2, Some("k4")), gpu(3, Some("k5"))], true);
+        assert_eq!(seen["MUSTER_GPU_NICS"], "k4,k5");
+        let seen = seen_with(vec![gpu(2, Some("k4")), gpu(3, None)], true);
+        assert!(!seen.contains_key("MUSTER_GPU_NICS"));
+    }
+
+    #[test]
+    fn binding_and_distribution_are_told_to_the_job() {
+        let mut spec = job();
+        spec.tasks.tasks_per_gpu = Some(2);
+        spec.facts.distribution = Some("plane".to_owned());
+        spec.facts.plane_size = Some(4);
+        spec.facts.gpu_bind = Some("single:2".to_owned());
+        let run = RunFacts { start_ms: 0, socket: "/s", gpus_fenced: false };
+        let seen = batch_environment(&spec, run);
+        for (name, value) in [
+            ("SLURM_NTASKS_PER_GPU", "2"),
+            ("SLURM_DISTRIBUTION", "plane"),
+            ("SLURM_DIST_PLANESIZE", "4"),
+            ("SLURM_GPU_BIND", "single:2"),
+        ] {
+            assert_eq!(seen.get(name).map(String::as_str), Some(value), "{name}");
+        }
     }
 
     #[test]

@@ -239,6 +239,15 @@ pub struct TaskLayout {
     pub tasks_per_node: Option<u32>,
     /// `--cpus-per-task` as the user gave it, if at all.
     pub cpus_per_task: Option<u32>,
+    /// `--ntasks-per-gpu` as the user gave it, if at all.
+    #[serde(default)]
+    pub tasks_per_gpu: Option<u32>,
+    /// `--ntasks-per-socket` as the user gave it, if at all.
+    #[serde(default)]
+    pub tasks_per_socket: Option<u32>,
+    /// `--ntasks-per-core` as the user gave it, if at all.
+    #[serde(default)]
+    pub tasks_per_core: Option<u32>,
 }
 
 /// What a job may not exceed.
@@ -321,6 +330,12 @@ pub struct JobFacts {
     pub gpus_per_task: Option<String>,
     /// `SLURM_DISTRIBUTION` as the user gave it.
     pub distribution: Option<String>,
+    /// `SLURM_DIST_PLANESIZE`, where tasks lie in planes.
+    #[serde(default)]
+    pub plane_size: Option<u32>,
+    /// `SLURM_GPU_BIND` as the user gave it.
+    #[serde(default)]
+    pub gpu_bind: Option<String>,
     /// `SLURM_EXPORT_ENV` when `--export` was given.
     pub export: Option<String>,
     /// The array this job is a task of.

@@ -275,6 +275,7 @@ impl<'a> Supervisor<'a> {
             owns_terminal: slave.is_some(),
             transcript,
             cpus: self.spec.nodes.first().map_or(&[], |n| n.cpu_ids.as_slice()),
+            notice: "",
         };
         let started = match quick::start(&spec, self.spec.limits.memory_mib) {
             Some(pid) => (pid, None),

@@ -18,6 +18,7 @@ pub mod amount;
 pub mod apply;
 pub mod array;
 pub mod association;
+pub mod binding;
 pub mod constraint;
 pub mod cpuset;
 pub mod decay;
@@ -62,6 +63,9 @@ pub use amount::{Cpus, DeviceMilli, Mib};
 pub use apply::ApplyError;
 pub use array::{ArraySpec, IndexRanges};
 pub use association::{AssociationLimits, Member, Shares};
+pub use binding::{
+    CpuBind, CpuBindKind, CpuOrder, Distribution, GpuBind, GpuBindKind, Mask, NodeOrder,
+};
 pub use constraint::Constraint;
 pub use cpuset::CpuSet;
 pub use dependency::{

@@ -14,7 +14,10 @@
 //! - GPUs: each [`GpuCount`] is met on its own scope; `Job` counts are spread over the nodes with at
 //!   least one on each.
 
-use crate::{Affinity, Constraint, GpuShare, Isolation, Mib, Seconds, TopologyRequest, is_default};
+use crate::{
+    Affinity, Constraint, Distribution, GpuShare, Isolation, Mib, Seconds, TopologyRequest,
+    is_default,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +44,9 @@ pub struct Request {
     /// At most so many tasks on a core.
     #[serde(skip_serializing_if = "is_default")]
     pub tasks_per_core: Option<u32>,
+    /// How tasks lie over nodes and their CPUs; `None` is evenly over the nodes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub distribution: Option<Distribution>,
     /// CPUs a task; `None` is one.
     #[serde(skip_serializing_if = "is_default")]
     pub cpus_per_task: Option<u32>,

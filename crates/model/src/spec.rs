@@ -1,7 +1,8 @@
 //! A job as it was asked for: everything fixed at submission.
 
 use crate::{
-    ArraySpec, BlobId, Dependency, Labels, Request, Seconds, TimeLimit, Timestamp, is_default,
+    ArraySpec, BlobId, Dependency, GpuBind, Labels, Request, Seconds, TimeLimit, Timestamp,
+    is_default,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub struct JobSpec {
     pub partitions: Vec<String>,
     /// Where it fits.
     pub request: Request,
+    /// Which GPUs each task of its steps sees, unless a step says otherwise (`--gpu-bind`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub gpu_bind: Option<GpuBind>,
     /// What other jobs' affinity goes by (`#MUSTER --labels`).
     #[serde(skip_serializing_if = "is_default")]
     pub labels: Labels,

@@ -414,7 +414,11 @@ fn spread(world: &World, ask: &Ask, span: Span, mut chosen: Vec<&Candidate>) -> 
     let mut tasks = vec![1; chosen.len()];
     if let Tasks::Total(total) = ask.tasks {
         let room: Vec<u32> = chosen.iter().map(|c| c.amounts[0]).collect();
-        tasks = evenly(total, 1, &room)?;
+        tasks = if ask.request.distribution.is_some_and(|d| d.pack == Some(true)) {
+            packed(total, &room)?
+        } else {
+            evenly(total, 1, &room)?
+        };
         next = 1;
     }
     let mut shares = vec![Vec::new(); chosen.len()];
@@ -489,6 +493,14 @@ mod tests {
         assert_eq!(evenly(7, 1, &[1, 9, 9]), Some(vec![1, 3, 3]));
         assert_eq!(evenly(7, 1, &[2, 2, 2]), None);
         assert_eq!(evenly(1, 1, &[2, 2]), None);
+    }
+
+    #[test]
+    fn packed_tasks_fill_the_first_nodes() {
+        assert_eq!(packed(5, &[4, 4]), Some(vec![4, 1]));
+        assert_eq!(packed(7, &[2, 9, 9]), Some(vec![2, 4, 1]));
+        assert_eq!(packed(9, &[4, 4]), None);
+        assert_eq!(packed(1, &[4, 4]), None);
     }
 
     #[test]

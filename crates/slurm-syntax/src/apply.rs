@@ -19,8 +19,8 @@ use crate::values::{
     variable, volume,
 };
 use crate::{
-    affinity, array, constraint, dependency, export, gres, hostlist, license, memory, pattern,
-    signal, topology, tres, when,
+    affinity, array, binding, constraint, dependency, export, gres, hostlist, license, memory,
+    pattern, signal, topology, tres, when,
 };
 
 /// Longest argument of an option, in bytes.
@@ -229,15 +229,9 @@ fn amounts(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Probl
                 }
             }
         }
-        Opt::Distribution => {
-            let plain = value.split([':', ',']).next().unwrap_or_default();
-            if !matches!(plain.to_ascii_lowercase().as_str(), "block" | "*") {
-                target.warnings.push(Problem::new(
-                    Code::WarnNotDone,
-                    "tasks fill one node after the other (block)",
-                ));
-            }
-        }
+        Opt::Distribution => request.distribution = Some(binding::distribution(value, None)?),
+        // The step's own; read here for its errors, before anything waits.
+        Opt::CpuBind => drop(binding::cpu_bind(value)?),
         // Applied by the checks, when all of the request is known.
         Opt::UseMinNodes => {}
         Opt::WaitAllNodes if matches!(value, "0" | "1") => {}
@@ -389,6 +383,8 @@ fn switches(value: &str) -> Result<SwitchWish, Problem> {
 fn files(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Problem> {
     let spec = &mut target.component.spec;
     match opt {
+        Opt::GpuBind => spec.gpu_bind = Some(binding::gpu_bind(value)?),
+        Opt::TresBind => spec.gpu_bind = Some(binding::tres_bind(value)?),
         Opt::Output => spec.stdio.output = Some(pattern::parse(value)?),
         Opt::Error => spec.stdio.error = Some(pattern::parse(value)?),
         Opt::Input => spec.stdio.input = Some(pattern::parse(value)?),

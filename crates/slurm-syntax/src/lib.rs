@@ -28,6 +28,7 @@
 pub mod affinity;
 mod apply;
 pub mod array;
+pub mod binding;
 pub mod change;
 mod check;
 mod codes;

@@ -107,8 +107,8 @@ table! {
         Refused("choose nodes by their features: use --constraint"), [],
         "nodes with so many cores a socket";
     CpuBind, "cpu-bind", None, Yes("TYPE"), 2, false,
-        Warned("tasks are bound to the CPUs of their step, not to single ones"), ["SLURM_CPU_BIND"],
-        "how tasks are bound to CPUs";
+        Honoured, ["SLURM_CPU_BIND"],
+        "CPUs that each task may run on: cores, sockets, threads, ldoms, rank, map_cpu:0,1, mask_cpu:0x3, none; verbose, before it tells";
     CpuFreq, "cpu-freq", None, Yes("RANGE"), 7, false,
         Warned("the frequency of CPUs is left as it is"), ["SBATCH_CPU_FREQ_REQ", "SALLOC_CPU_FREQ_REQ", "SLURM_CPU_FREQ_REQ"],
         "frequency of the CPUs";
@@ -132,7 +132,7 @@ table! {
         "no task states on interrupt";
     Distribution, "distribution", Some('m'), Yes("TYPE"), 7, false,
         Honoured, ["SBATCH_DISTRIBUTION", "SLURM_DISTRIBUTION"],
-        "how tasks are spread over nodes; muster fills nodes one by one (block)";
+        "how tasks lie over nodes, sockets and cores: block:cyclic, plane=4, arbitrary; then ,Pack";
     Epilog, "epilog", None, Yes("PROGRAM"), 2, false,
         Refused("run it after srun in the script"), ["SLURM_EPILOG"],
         "program to run after the step";
@@ -170,8 +170,8 @@ table! {
         Refused("submit as that user"), [],
         "submit with this group";
     GpuBind, "gpu-bind", None, Yes("TYPE"), 7, false,
-        Warned("tasks see the GPUs of their step and choose by rank"), ["SBATCH_GPU_BIND", "SALLOC_GPU_BIND", "SLURM_GPU_BIND"],
-        "how tasks are bound to GPUs";
+        Honoured, ["SBATCH_GPU_BIND", "SALLOC_GPU_BIND", "SLURM_GPU_BIND"],
+        "GPUs that each task sees: closest, single:2, per_task:1, map_gpu:0,1, mask_gpu:0x3, none";
     GpuFreq, "gpu-freq", None, Yes("RANGE"), 7, false,
         Warned("the frequency of GPUs is left as it is"), ["SBATCH_GPU_FREQ", "SALLOC_GPU_FREQ", "SLURM_GPU_FREQ"],
         "frequency of the GPUs";
@@ -461,8 +461,8 @@ table! {
         Warned("messages go straight to each node"), [],
         "width of the message tree";
     TresBind, "tres-bind", None, Yes("LIST"), 7, false,
-        Warned("tasks see the GPUs of their step and choose by rank"), ["SBATCH_TRES_BIND", "SALLOC_TRES_BIND"],
-        "how tasks are bound to resources";
+        Honoured, ["SBATCH_TRES_BIND", "SALLOC_TRES_BIND"],
+        "as --gpu-bind: gres/gpu:closest";
     TresPerTask, "tres-per-task", None, Yes("LIST"), 7, false,
         Honoured, ["SBATCH_TRES_PER_TASK", "SALLOC_TRES_PER_TASK", "SLURM_TRES_PER_TASK"],
         "resources for every task: cpu=4,gres/gpu=1";

@@ -96,6 +96,7 @@ fn amounts(request: &Request, out: &mut Words) {
     out.maybe("ntasks-per-gpu", request.tasks_per_gpu);
     out.maybe("ntasks-per-socket", request.tasks_per_socket);
     out.maybe("ntasks-per-core", request.tasks_per_core);
+    out.maybe("distribution", request.distribution);
     out.maybe("cpus-per-task", request.cpus_per_task);
     out.maybe("cpus-per-gpu", request.cpus_per_gpu);
     out.maybe("mincpus", request.cpus_per_node_min);
@@ -184,6 +185,7 @@ fn files(spec: &JobSpec, out: &mut Words) {
         OpenMode::Truncate => out.set("open-mode", "truncate"),
     }
     out.text("chdir", &spec.cwd);
+    out.maybe("gpu-bind", spec.gpu_bind.as_ref());
 }
 
 fn own(spec: &JobSpec, out: &mut Words) {

@@ -67,6 +67,11 @@ fn option() -> impl Strategy<Value = String> {
         "--spread=rack,skew=2,soft:app=web",
         "--toleration=gpu=h100:NoSchedule,*",
         "--labels=app=web,tier=1",
+        "--distribution=cyclic:block:fcyclic",
+        "--distribution=plane=4",
+        "--distribution=*:*:block,nopack",
+        "--gpu-bind=verbose,single:2",
+        "--tres-bind=gres/gpu:map:0*2,1",
     ])
     .prop_map(str::to_owned);
     let numbers = (

@@ -9,7 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sched::{sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use super::{
     GroupLimits, collect_pids, cpu_list, kill_all, read_keyed, read_number, read_pids, v2, write,
@@ -200,8 +202,11 @@ impl Group {
                 return Ok(());
             }
             for pid in outside {
+                // Before Linux 6.2 the move forgets what a task was bound to inside of it.
+                let bound = sched_getaffinity(Pid::from_raw(pid));
                 // One that is gone meanwhile needs no CPUs.
                 write(&shared.directory.join("cgroup.procs"), &pid.to_string()).ok();
+                bound.and_then(|cpus| sched_setaffinity(Pid::from_raw(pid), &cpus)).ok();
             }
         }
         Ok(())

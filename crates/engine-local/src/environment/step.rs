@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use muster_api::step::{CpuBind, Distribution};
+
 use super::{
     RunFacts, Setter, Variables, allocation_variables, join, master_port, mpi_variables,
     repeat_form, visible_gpus,
@@ -31,6 +33,10 @@ pub(crate) struct TaskFacts<'a> {
     pub(crate) cpus_on_node: u32,
     /// CPUs of each task, where asked for.
     pub(crate) cpus_per_task: Option<u32>,
+    /// How tasks lie over nodes and CPUs.
+    pub(crate) distribution: Distribution,
+    /// How they are bound to CPUs, where asked for.
+    pub(crate) cpu_bind: Option<&'a CpuBind>,
     /// Positions, in the node's share, of the GPUs the step has there.
     pub(crate) step_gpus: &'a [usize],
     /// Positions of those this task may see.
@@ -102,6 +108,19 @@ fn step_variables(task: &TaskFacts<'_>) -> Variables {
     set.put("SRUN_DEBUG", 3);
     if let Some(cpus) = task.cpus_per_task {
         set.put("SLURM_CPUS_PER_TASK", cpus);
+    }
+    if task.distribution != Distribution::default() {
+        set.put("SLURM_DISTRIBUTION", task.distribution.variable());
+        set.maybe("SLURM_DIST_PLANESIZE", task.distribution.plane());
+    }
+    if let Some(bind) = task.cpu_bind {
+        set.put(
+            "SLURM_CPU_BIND",
+            format!("{},{}{}", bind.loudness(), bind.type_word(), bind.list()),
+        );
+        set.put("SLURM_CPU_BIND_VERBOSE", bind.loudness());
+        set.put("SLURM_CPU_BIND_TYPE", bind.type_word());
+        set.put("SLURM_CPU_BIND_LIST", bind.list());
     }
     set.variables
 }

@@ -39,6 +39,8 @@ pub(crate) struct ChildSpec<'a> {
     pub(crate) transcript: Option<TranscriptFile<'a>>,
     /// CPUs to stay on; empty leaves it as it is.
     pub(crate) cpus: &'a [u32],
+    /// Said on its standard error before the program runs; `{pid}` is its number.
+    pub(crate) notice: &'a str,
 }
 
 /// What to run.
@@ -177,6 +179,11 @@ fn prepare(spec: &ChildSpec<'_>, born_here: bool) -> Result<(), StartFailure> {
     if spec.owns_terminal {
         // SAFETY: descriptor 0 is open; the request takes no pointer.
         unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) };
+    }
+    if !spec.notice.is_empty() {
+        let text = spec.notice.replace("{pid}", &std::process::id().to_string());
+        // A reader that is gone misses it.
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
     Ok(())
 }

@@ -1,9 +1,28 @@
 //! Where a step's tasks go inside the allocation. Pure: a request and what is busy, in; a layout, a
 //! wait or a refusal, out.
 
-use muster_api::step::{Distribution, StepGpus, StepSpec, TASKS_MAX};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use crate::spec::{NodeShare, TaskLayout};
+use muster_api::step::{CpuBind, StepGpus, StepSpec, TASKS_MAX};
+use muster_model::{CpuBindKind, GpuBindKind, NodeOrder};
+
+use crate::spec::{CpuPlace, NodeShare, TaskLayout};
+
+mod cpus;
+mod gpus;
+mod order;
+
+/// What a step is laid out in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allocation<'a> {
+    /// The job's nodes.
+    pub(super) nodes: &'a [NodeShare],
+    /// How its tasks lie on them.
+    pub(super) job: &'a TaskLayout,
+    /// It can open its own GPUs only, which are then counted from 0.
+    pub(super) gpus_fenced: bool,
+}
 
 /// Which CPUs and GPUs of the allocation steps hold now, by position in each node's share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,10 +73,6 @@ pub(super) struct Layout {
     pub(super) places: Vec<(usize, u32)>,
     /// It shares what it has and so holds nothing.
     pub(super) overlap: bool,
-    /// CPUs of each task where it has its own.
-    pub(super) cpus_per_task: Option<u32>,
-    /// GPUs of each task where it has its own.
-    pub(super) gpus_per_task: Option<u32>,
 }
 
 /// A step's part on one node.
@@ -71,6 +86,10 @@ pub(super) struct Part {
     pub(super) cpus: Vec<usize>,
     /// Positions of its GPUs.
     pub(super) gpus: Vec<usize>,
+    /// The CPUs that each task may run on, by its number there.
+    pub(super) task_cpus: Vec<Vec<usize>>,
+    /// The GPUs that each task sees.
+    pub(super) task_gpus: Vec<Vec<usize>>,
 }
 
 /// Why there is no layout.
@@ -85,14 +104,14 @@ pub(super) enum NoLayout {
 /// Lays a step out, now or later or never.
 pub(super) fn lay_out(
     spec: &StepSpec,
-    nodes: &[NodeShare],
-    job: &TaskLayout,
+    allocation: Allocation<'_>,
     busy: &Busy,
 ) -> Result<Layout, NoLayout> {
-    let none = Busy::none(nodes);
+    let none = Busy::none(allocation.nodes);
     let seen = if spec.overlap { &none } else { busy };
-    match place(spec, nodes, job, seen) {
-        Err(NoLayout::Refused { .. }) if place(spec, nodes, job, &none).is_ok() => {
+    let spec = &*settled(spec);
+    match place(spec, allocation, seen) {
+        Err(NoLayout::Refused { .. }) if place(spec, allocation, &none).is_ok() => {
             Err(NoLayout::Wait { reason: "the job's other steps hold its CPUs or GPUs".to_owned() })
         }
         other => other,
@@ -103,44 +122,176 @@ fn refused(code: &'static str, message: String) -> NoLayout {
     NoLayout::Refused { code, message }
 }
 
-fn place(
-    spec: &StepSpec,
-    nodes: &[NodeShare],
-    job: &TaskLayout,
-    busy: &Busy,
-) -> Result<Layout, NoLayout> {
+/// What follows from several options together: GPUs from tasks (`--ntasks-per-gpu` with a number of
+/// tasks, srun manual), and a task for each host of a list.
+fn settled(spec: &StepSpec) -> Cow<'_, StepSpec> {
+    let mut spec = Cow::Borrowed(spec);
+    if let (Some(per_gpu), Some(tasks), None) = (spec.tasks_per_gpu, spec.tasks, spec.gpus) {
+        spec.to_mut().gpus = Some(StepGpus::Step(tasks.div_ceil(per_gpu.max(1))));
+    }
+    if spec.distribution.nodes == NodeOrder::Arbitrary && !spec.hosts.is_empty() {
+        let count = spec.hosts.len() as u32;
+        let spec = spec.to_mut();
+        let tasks = *spec.tasks.get_or_insert(count);
+        spec.hosts.truncate(tasks as usize);
+        spec.nodelist.clone_from(&spec.hosts);
+        (spec.nodes_min, spec.nodes_max) = (None, None);
+    }
+    spec
+}
+
+fn place(spec: &StepSpec, allocation: Allocation<'_>, busy: &Busy) -> Result<Layout, NoLayout> {
+    let nodes = allocation.nodes;
     let candidates = candidates(spec, nodes)?;
     let own_cpus = spec.exact || spec.cpus_per_task.is_some();
     let per_task = spec.cpus_per_task.unwrap_or(1).max(1);
     let usable: Vec<Room> = candidates
         .iter()
-        .filter_map(|share| room(*share, &busy.nodes[*share], spec, own_cpus, per_task))
+        .filter_map(|at| room(*at, &nodes[*at], &busy.nodes[*at], spec, (own_cpus, per_task)))
         .collect();
-    let (node_count, tasks) = counts(spec, &candidates, usable.len())?;
+    let (node_count, tasks) = counts(spec, &candidates, &usable, nodes)?;
     if usable.len() < node_count {
         let message = format!("the step wants {node_count} nodes, {} can take tasks", usable.len());
         return Err(refused("step.too_many_nodes", message));
     }
     let chosen = choose(&usable, node_count, tasks);
-    let split = split_tasks(spec, job, &chosen, nodes.len(), tasks)?;
+    let (split, places) = lay_tasks(spec, allocation, &chosen, tasks)?;
+    let gpus = gpus::split(spec, nodes, &chosen, &split)?;
     let mut parts = Vec::new();
-    let gpus = split_gpus(spec, nodes, &chosen, &split)?;
     for ((room, tasks), gpus) in chosen.iter().zip(&split).zip(gpus) {
-        let cpus = if own_cpus {
-            room.free_cpus.iter().copied().take((tasks * per_task) as usize).collect()
+        let share = &nodes[room.share];
+        let places = cpus::places(share);
+        let node = Laid { spec, share, places: &places, tasks: *tasks, own_cpus, per_task };
+        parts.push(node.part(room, gpus, allocation.gpus_fenced)?);
+    }
+    Ok(Layout { parts, places, overlap: spec.overlap })
+}
+
+/// How many tasks each chosen node takes, and which.
+fn lay_tasks(
+    spec: &StepSpec,
+    allocation: Allocation<'_>,
+    chosen: &[Room],
+    tasks: u32,
+) -> Result<(Vec<u32>, order::Places), NoLayout> {
+    let nodes = allocation.nodes;
+    let most: u32 = chosen.iter().fold(0, |sum, r| sum.saturating_add(r.tasks));
+    if tasks > most {
+        let message = format!("the step wants {tasks} tasks, its nodes can take {most}");
+        return Err(refused("step.too_many_tasks", message));
+    }
+    if spec.distribution.nodes == NodeOrder::Arbitrary && !spec.hosts.is_empty() {
+        let names: Vec<&str> = chosen.iter().map(|r| nodes[r.share].name.as_str()).collect();
+        let (split, places) = order::by_hosts(&spec.hosts, &names);
+        if places.len() != tasks as usize {
+            let message = format!("{tasks} tasks are asked for, and {} hosts listed", places.len());
+            return Err(refused("step.hosts", message));
+        }
+        if let Some((room, count)) = chosen.iter().zip(&split).find(|(r, n)| **n > r.tasks) {
+            let (name, most) = (&nodes[room.share].name, room.tasks);
+            let message = format!("{count} tasks are listed for {name}, which can take {most}");
+            return Err(refused("step.too_many_tasks", message));
+        }
+        return Ok((split, places));
+    }
+    let job = &allocation.job.per_node;
+    let is_job_whole = chosen.len() == nodes.len() && job.len() == nodes.len();
+    let job_fits = job.iter().zip(chosen).all(|(t, r)| *t <= r.tasks && *t > 0);
+    let as_job = spec.distribution.pack.is_none()
+        && is_job_whole
+        && job_fits
+        && job.iter().sum::<u32>() == tasks;
+    let split = if as_job {
+        job.clone()
+    } else {
+        let room: Vec<u32> = chosen.iter().map(|r| r.tasks).collect();
+        order::split(spec.distribution, &room, tasks)
+    };
+    let places = order::number(spec.distribution, &split);
+    Ok((split, places))
+}
+
+/// One node of a step with its tasks.
+struct Laid<'a> {
+    spec: &'a StepSpec,
+    share: &'a NodeShare,
+    places: &'a [CpuPlace],
+    tasks: u32,
+    /// The step counts CPUs by task.
+    own_cpus: bool,
+    per_task: u32,
+}
+
+impl Laid<'_> {
+    /// The node's part: CPUs dealt to tasks by the distribution, or, where each task has GPUs of its
+    /// own and no order over sockets is asked for, near those.
+    fn part(&self, room: &Room, gpus: Vec<usize>, fenced: bool) -> Result<Part, NoLayout> {
+        let gpu_bind = gpus::bind(self.spec);
+        let followed = self.followed(&gpu_bind.kind, &gpus);
+        let own = match &followed {
+            Some(task_gpus) => {
+                let domain = |at: &usize| self.share.gpus[*at].numa;
+                let of_task = |own: &Vec<usize>| own.iter().filter_map(domain).collect();
+                let domains: Vec<BTreeSet<u32>> = task_gpus.iter().map(of_task).collect();
+                cpus::deal_near(self.places, &room.free_cpus, self.per_task, &domains)
+            }
+            None => {
+                let (tasks, per_task) = (self.tasks, self.per_task);
+                let distribution = self.spec.distribution;
+                cpus::deal(self.places, &room.free_cpus, tasks, per_task, distribution)
+            }
+        };
+        let cpus: Vec<usize> = if self.own_cpus {
+            own.iter().flatten().copied().collect::<BTreeSet<usize>>().into_iter().collect()
         } else {
             room.free_cpus.clone()
         };
-        parts.push(Part { share: room.share, tasks: *tasks, cpus, gpus });
+        let binding =
+            cpus::Binding { places: self.places, step: &cpus, own: &own, counted: self.own_cpus };
+        let task_cpus = binding
+            .of_tasks(&cpu_bind(self.spec))
+            .map_err(|why| refused("step.cpu_bind", format!("{}: {why}", self.share.name)))?;
+        let domains: Vec<BTreeSet<u32>> = task_cpus
+            .iter()
+            .map(|own| own.iter().map(|cpu| self.places[*cpu].numa).collect())
+            .collect();
+        let sight = gpus::Sight { share: self.share, step: &gpus, domains: &domains, fenced };
+        let task_gpus = match followed {
+            Some(task_gpus) => task_gpus,
+            None => sight
+                .of_tasks(&gpu_bind.kind)
+                .map_err(|why| refused("step.gpu_bind", format!("{}: {why}", self.share.name)))?,
+        };
+        Ok(Part { share: room.share, tasks: self.tasks, cpus, gpus, task_cpus, task_gpus })
     }
-    let places = order_tasks(spec.distribution, &split);
-    let gpus_per_task = match spec.gpus {
-        Some(StepGpus::Task(count)) => Some(count),
-        _ => None,
-    };
-    let cpus_per_task = own_cpus.then_some(per_task);
-    Ok(Layout { parts, places, overlap: spec.overlap, cpus_per_task, gpus_per_task })
+
+    /// Each task's own GPUs in the order of ranks, where CPUs go after them and not the other way.
+    fn followed(&self, kind: &GpuBindKind, gpus: &[usize]) -> Option<Vec<Vec<usize>>> {
+        let GpuBindKind::PerTask(count) = kind else { return None };
+        let (count, tasks) = (*count as usize, self.tasks as usize);
+        let follows = self.own_cpus && self.spec.distribution.sockets.is_none();
+        (follows && count.saturating_mul(tasks) <= gpus.len())
+            .then(|| gpus.chunks(count).take(tasks).map(<[usize]>::to_vec).collect())
+    }
 }
+
+/// How the tasks of a step are bound to its CPUs: as asked, else as the counts imply (srun manual,
+/// `--ntasks-per-core` and `--ntasks-per-socket`).
+pub(super) fn cpu_bind(spec: &StepSpec) -> CpuBind {
+    let asked = spec.cpu_bind.clone().unwrap_or_default();
+    if asked.kind != CpuBindKind::Auto {
+        return asked;
+    }
+    let kind = match (spec.tasks_per_core, spec.tasks_per_socket) {
+        (Some(_), _) => CpuBindKind::Cores,
+        (None, Some(_)) => CpuBindKind::Sockets,
+        (None, None) => CpuBindKind::Auto,
+    };
+    CpuBind { kind, ..asked }
+}
+
+/// As it binds the tasks of a step to its GPUs.
+pub(super) use gpus::bind as gpu_bind;
 
 /// Room on one node.
 #[derive(Clone, Debug)]
@@ -152,17 +303,35 @@ struct Room {
     tasks: u32,
 }
 
-/// What a node can give, or `None` when it can take no task now.
-fn room(share: usize, busy: &BusyNode, spec: &StepSpec, own: bool, per_task: u32) -> Option<Room> {
+/// What a node can give, or `None` when it can take no task now; `own` is whether tasks have CPUs of
+/// their own, and how many.
+fn room(
+    at: usize,
+    share: &NodeShare,
+    busy: &BusyNode,
+    spec: &StepSpec,
+    own: (bool, u32),
+) -> Option<Room> {
     let free = |taken: &[bool]| -> Vec<usize> {
         taken.iter().enumerate().filter(|(_, t)| !**t).map(|(at, _)| at).collect()
     };
     let (free_cpus, free_gpus) = (free(&busy.cpus), free(&busy.gpus));
+    let (own, per_task) = own;
     if !own && free_cpus.len() < busy.cpus.len() {
         return None;
     }
     let mut tasks = free_cpus.len() as u32 / per_task;
     tasks = tasks.min(spec.tasks_per_node.unwrap_or(u32::MAX));
+    if spec.tasks_per_core.is_some() || spec.tasks_per_socket.is_some() {
+        let places = cpus::places(share);
+        let count = |key: fn(&CpuPlace) -> u32| {
+            free_cpus.iter().map(|cpu| key(&places[*cpu])).collect::<BTreeSet<u32>>().len() as u32
+        };
+        let bound =
+            |each: Option<u32>, count: u32| each.map_or(u32::MAX, |n| n.saturating_mul(count));
+        tasks = tasks.min(bound(spec.tasks_per_core, count(|place| place.core)));
+        tasks = tasks.min(bound(spec.tasks_per_socket, count(|place| place.socket)));
+    }
     match spec.gpus {
         None if free_gpus.len() < busy.gpus.len() => return None,
         Some(StepGpus::Node(count)) if free_gpus.len() < count as usize => return None,
@@ -171,7 +340,7 @@ fn room(share: usize, busy: &BusyNode, spec: &StepSpec, own: bool, per_task: u32
         }
         _ => {}
     }
-    (tasks > 0).then_some(Room { share, free_cpus, free_gpus, tasks })
+    (tasks > 0).then_some(Room { share: at, free_cpus, free_gpus, tasks })
 }
 
 /// Positions of the nodes the step may use.
@@ -198,12 +367,17 @@ fn candidates(spec: &StepSpec, nodes: &[NodeShare]) -> Result<Vec<usize>, NoLayo
 }
 
 /// How many nodes and tasks, by what is given and Slurm's defaults for the rest.
-fn counts(spec: &StepSpec, candidates: &[usize], usable: usize) -> Result<(usize, u32), NoLayout> {
+fn counts(
+    spec: &StepSpec,
+    candidates: &[usize],
+    usable: &[Room],
+    nodes: &[NodeShare],
+) -> Result<(usize, u32), NoLayout> {
     let all = candidates.len();
     let wanted = match (spec.nodes_min, spec.nodes_max) {
         (Some(min), max) => {
             let most = max.unwrap_or(min).max(min) as usize;
-            most.min(usable.max(1)).max(min as usize)
+            most.min(usable.len().max(1)).max(min as usize)
         }
         (None, Some(max)) => all.min(max.max(1) as usize),
         (None, None) => all,
@@ -211,7 +385,10 @@ fn counts(spec: &StepSpec, candidates: &[usize], usable: usize) -> Result<(usize
     let tasks = match (spec.tasks, spec.tasks_per_node) {
         (Some(tasks), _) => tasks,
         (None, Some(per_node)) => (wanted as u32).saturating_mul(per_node),
-        (None, None) => wanted as u32,
+        (None, None) => match spec.tasks_per_gpu {
+            Some(per_gpu) => per_gpu.saturating_mul(gpus_of(spec, candidates, wanted, nodes)),
+            None => wanted as u32,
+        },
     };
     if tasks == 0 || tasks > TASKS_MAX {
         return Err(refused(
@@ -221,6 +398,16 @@ fn counts(spec: &StepSpec, candidates: &[usize], usable: usize) -> Result<(usize
     }
     // Fewer tasks than nodes: Slurm uses as many nodes as there are tasks.
     Ok((wanted.min(tasks as usize), tasks))
+}
+
+/// How many GPUs a step on so many nodes has, for tasks that are counted by them.
+fn gpus_of(spec: &StepSpec, candidates: &[usize], wanted: usize, nodes: &[NodeShare]) -> u32 {
+    match spec.gpus {
+        Some(StepGpus::Step(count)) => count,
+        Some(StepGpus::Node(count)) => count.saturating_mul(wanted as u32),
+        Some(StepGpus::Task(_)) => 0,
+        None => candidates.iter().take(wanted).map(|at| nodes[*at].gpus.len() as u32).sum(),
+    }
 }
 
 /// The first nodes that can take the tasks together; more than wanted are never used.
@@ -239,246 +426,5 @@ fn choose(usable: &[Room], count: usize, tasks: u32) -> Vec<Room> {
     by_room
 }
 
-/// Tasks on each chosen node.
-fn split_tasks(
-    spec: &StepSpec,
-    job: &TaskLayout,
-    chosen: &[Room],
-    node_count: usize,
-    tasks: u32,
-) -> Result<Vec<u32>, NoLayout> {
-    let most: u32 = chosen.iter().fold(0, |sum, r| sum.saturating_add(r.tasks));
-    if tasks > most {
-        let message = format!("the step wants {tasks} tasks, its nodes can take {most}");
-        return Err(refused("step.too_many_tasks", message));
-    }
-    let is_job_whole = chosen.len() == node_count && job.per_node.len() == node_count;
-    let job_fits = job.per_node.iter().zip(chosen).all(|(t, r)| *t <= r.tasks && *t > 0);
-    if is_job_whole && job_fits && job.per_node.iter().sum::<u32>() == tasks {
-        return Ok(job.per_node.clone());
-    }
-    let mut split = vec![1_u32; chosen.len()];
-    let mut left = tasks - chosen.len() as u32;
-    match spec.distribution {
-        Distribution::Block => {
-            for (count, room) in split.iter_mut().zip(chosen) {
-                let more = left.min(room.tasks - 1);
-                *count += more;
-                left -= more;
-            }
-        }
-        Distribution::Cyclic => {
-            while left > 0 {
-                for (count, room) in split.iter_mut().zip(chosen) {
-                    if left > 0 && *count < room.tasks {
-                        *count += 1;
-                        left -= 1;
-                    }
-                }
-            }
-        }
-    }
-    Ok(split)
-}
-
-/// GPUs of the step on each chosen node.
-fn split_gpus(
-    spec: &StepSpec,
-    nodes: &[NodeShare],
-    chosen: &[Room],
-    tasks: &[u32],
-) -> Result<Vec<Vec<usize>>, NoLayout> {
-    let wanted: Vec<usize> = match spec.gpus {
-        None => chosen.iter().map(|r| nodes[r.share].gpus.len()).collect(),
-        Some(StepGpus::Node(count)) => vec![count as usize; chosen.len()],
-        Some(StepGpus::Task(count)) => tasks.iter().map(|t| (t * count) as usize).collect(),
-        Some(StepGpus::Step(count)) => {
-            let mut left = count as usize;
-            let mut split = vec![0; chosen.len()];
-            // At least one on each node, then as many as the first ones have.
-            for fair in [true, false] {
-                for (have, room) in split.iter_mut().zip(chosen) {
-                    let most = if fair { 1 } else { room.free_gpus.len() };
-                    let more = most.min(room.free_gpus.len()).saturating_sub(*have).min(left);
-                    *have += more;
-                    left -= more;
-                }
-            }
-            if left > 0 {
-                let message = format!(
-                    "the step wants {count} GPUs, its nodes have {}",
-                    count as usize - left
-                );
-                return Err(refused("step.too_many_gpus", message));
-            }
-            split
-        }
-    };
-    let mut taken = Vec::new();
-    for (count, room) in wanted.iter().zip(chosen) {
-        if room.free_gpus.len() < *count {
-            let name = &nodes[room.share].name;
-            let message = format!(
-                "the step wants {count} GPUs on {name}, {} are there",
-                room.free_gpus.len()
-            );
-            return Err(refused("step.too_many_gpus", message));
-        }
-        taken.push(room.free_gpus[..*count].to_vec());
-    }
-    Ok(taken)
-}
-
-/// Numbers the tasks: node after node, or one on each node in turn.
-fn order_tasks(distribution: Distribution, split: &[u32]) -> Vec<(usize, u32)> {
-    match distribution {
-        Distribution::Block => split
-            .iter()
-            .enumerate()
-            .flat_map(|(node, count)| (0..*count).map(move |local| (node, local)))
-            .collect(),
-        Distribution::Cyclic => {
-            let rounds = split.iter().copied().max().unwrap_or(0);
-            (0..rounds)
-                .flat_map(|round| {
-                    split
-                        .iter()
-                        .enumerate()
-                        .filter(move |(_, count)| round < **count)
-                        .map(move |(node, _)| (node, round))
-                })
-                .collect()
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::{Busy, Layout, NoLayout, lay_out};
-    use crate::spec::{GpuShare, NodeShare, TaskLayout};
-    use muster_api::step::{Distribution, StepGpus, StepSpec};
-
-    fn nodes(cpus: &[u32], gpus: usize) -> Vec<NodeShare> {
-        cpus.iter()
-            .enumerate()
-            .map(|(at, cpus)| NodeShare {
-                name: format!("n{}", at + 1),
-                cpus: *cpus,
-                gpus: (0..gpus)
-                    .map(|i| GpuShare { index: i as u32, ..GpuShare::default() })
-                    .collect(),
-                ..NodeShare::default()
-            })
-            .collect()
-    }
-
-    fn split(layout: &Layout) -> Vec<u32> {
-        layout.parts.iter().map(|p| p.tasks).collect()
-    }
-
-    fn lay(spec: &StepSpec, nodes: &[NodeShare]) -> Result<Layout, NoLayout> {
-        lay_out(spec, nodes, &TaskLayout::default(), &Busy::none(nodes))
-    }
-
-    #[test]
-    fn defaults_are_slurms() {
-        let three = nodes(&[2, 2, 2], 0);
-        let layout = lay(&StepSpec::default(), &three).expect("one task a node");
-        assert_eq!(split(&layout), [1, 1, 1]);
-        let four = StepSpec { tasks: Some(4), ..StepSpec::default() };
-        assert_eq!(split(&lay(&four, &three).expect("block")), [2, 1, 1]);
-        let one = StepSpec { tasks: Some(1), ..StepSpec::default() };
-        assert_eq!(split(&lay(&one, &three).expect("one node")), [1]);
-        let per_node = StepSpec { tasks_per_node: Some(2), ..StepSpec::default() };
-        assert_eq!(split(&lay(&per_node, &three).expect("two a node")), [2, 2, 2]);
-    }
-
-    #[test]
-    fn the_jobs_own_layout_is_kept() {
-        let job = TaskLayout { per_node: vec![1, 3], ..TaskLayout::default() };
-        let two = nodes(&[4, 4], 0);
-        let spec = StepSpec { tasks: Some(4), ..StepSpec::default() };
-        let layout = lay_out(&spec, &two, &job, &Busy::none(&two)).expect("layout");
-        assert_eq!(split(&layout), [1, 3]);
-    }
-
-    #[test]
-    fn cyclic_deals_tasks_out() {
-        let spec =
-            StepSpec { tasks: Some(5), distribution: Distribution::Cyclic, ..StepSpec::default() };
-        let layout = lay(&spec, &nodes(&[4, 4], 0)).expect("layout");
-        assert_eq!(split(&layout), [3, 2]);
-        assert_eq!(layout.places, [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]);
-    }
-
-    #[test]
-    fn exact_steps_run_side_by_side_and_others_wait() {
-        let one = nodes(&[4], 0);
-        let mut busy = Busy::none(&one);
-        let exact = StepSpec { tasks: Some(3), exact: true, ..StepSpec::default() };
-        let first = lay_out(&exact, &one, &TaskLayout::default(), &busy).expect("first");
-        assert_eq!(first.parts[0].cpus, [0, 1, 2]);
-        busy.mark(&first, true);
-        let again = lay_out(&exact, &one, &TaskLayout::default(), &busy);
-        assert!(matches!(again, Err(NoLayout::Wait { .. })), "{again:?}");
-        let small = StepSpec { tasks: Some(1), exact: true, ..StepSpec::default() };
-        let second = lay_out(&small, &one, &TaskLayout::default(), &busy).expect("beside");
-        assert_eq!(second.parts[0].cpus, [3]);
-        let whole = StepSpec { tasks: Some(1), ..StepSpec::default() };
-        assert!(matches!(
-            lay_out(&whole, &one, &TaskLayout::default(), &busy),
-            Err(NoLayout::Wait { .. })
-        ));
-        let over = StepSpec { tasks: Some(1), overlap: true, ..StepSpec::default() };
-        let layout = lay_out(&over, &one, &TaskLayout::default(), &busy).expect("overlaps");
-        busy.mark(&layout, true);
-        busy.mark(&first, false);
-        assert_eq!(busy, Busy::none(&one));
-    }
-
-    #[test]
-    fn gpus_go_by_task_node_and_step() {
-        let two = nodes(&[4, 4], 4);
-        let gpus = |gpus, tasks| StepSpec {
-            gpus: Some(gpus),
-            tasks: Some(tasks),
-            exact: true,
-            ..StepSpec::default()
-        };
-        let count = |spec: &StepSpec| -> Vec<usize> {
-            lay(spec, &two).expect("layout").parts.iter().map(|p| p.gpus.len()).collect()
-        };
-        assert_eq!(count(&gpus(StepGpus::Task(1), 4)), [3, 1]);
-        assert_eq!(count(&gpus(StepGpus::Node(2), 2)), [2, 2]);
-        assert_eq!(count(&gpus(StepGpus::Step(5), 2)), [4, 1]);
-        assert_eq!(count(&gpus(StepGpus::Step(0), 2)), [0, 0]);
-        assert_eq!(count(&StepSpec::default()), [4, 4]);
-        assert!(matches!(
-            lay(&gpus(StepGpus::Step(9), 2), &two),
-            Err(NoLayout::Refused { code: "step.too_many_gpus", .. })
-        ));
-    }
-
-    #[test]
-    fn what_can_never_fit_is_refused() {
-        let one = nodes(&[2], 0);
-        for (spec, code) in [
-            (StepSpec { tasks: Some(3), ..StepSpec::default() }, "step.too_many_tasks"),
-            (StepSpec { tasks: Some(0), ..StepSpec::default() }, "step.task_count"),
-            (
-                StepSpec { nodes_min: Some(2), tasks: Some(2), ..StepSpec::default() },
-                "step.too_many_nodes",
-            ),
-            (
-                StepSpec { nodelist: vec!["n9".to_owned()], ..StepSpec::default() },
-                "step.unknown_node",
-            ),
-            (StepSpec { exclude: vec!["n1".to_owned()], ..StepSpec::default() }, "step.no_nodes"),
-        ] {
-            match lay(&spec, &one) {
-                Err(NoLayout::Refused { code: found, .. }) => assert_eq!(found, code),
-                other => panic!("{code}: {other:?}"),
-            }
-        }
-    }
-}
+mod tests;

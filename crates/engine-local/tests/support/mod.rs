@@ -1,6 +1,8 @@
 //! A state directory, an engine on it, and jobs to run.
 #![allow(dead_code)] // Each test file uses its own part.
 
+pub(crate) mod client;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};

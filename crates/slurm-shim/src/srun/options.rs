@@ -1,12 +1,16 @@
 //! The options of `srun` (srun manual), and which of them say something about a step.
 
-use muster_api::step::{Distribution, StepGpus, StepSpec};
-use muster_slurm_syntax::{count, duration, export, gres, hostlist, memory};
+use muster_api::step::{CpuBind, Distribution, GpuBind, StepGpus, StepSpec};
+use muster_model::NodeOrder;
+use muster_slurm_syntax::{binding, count, duration, export, gres, hostlist, memory};
 
 use crate::getopt::{self, NO_SHORT, Opt, Order, Parsed, flag, maybe, value};
 
 /// Hosts that a node list may name.
 const HOSTS_MAX: usize = 65_536;
+
+/// The largest file of hosts, bytes.
+const HOSTFILE_MAX: u64 = 4 << 20;
 
 /// Every option that srun has.
 pub(crate) const TABLE: &[Opt] = &[
@@ -124,6 +128,7 @@ pub(crate) const TABLE: &[Opt] = &[
     value("time", 't'),
     value("time-min", NO_SHORT),
     value("tmp", NO_SHORT),
+    value("tres-bind", NO_SHORT),
     value("tres-per-task", NO_SHORT),
     value("uid", NO_SHORT),
     flag("unbuffered", 'u'),
@@ -276,12 +281,101 @@ pub(crate) fn step_spec(
     }
     spec.nodelist = hosts(parsed, "nodelist")?;
     spec.exclude = hosts(parsed, "exclude")?;
-    spec.gpus = gpus(parsed)?;
-    let distribution = parsed.last("distribution").unwrap_or_default();
-    if distribution.starts_with("cyclic") {
-        spec.distribution = Distribution::Cyclic;
-    }
+    spec.gpus = gpus(parsed, environment)?;
+    let bound = |key: &str, variable: &str| -> Result<Option<u32>, String> {
+        let of_job = || environment(variable).and_then(|text| text.parse().ok());
+        Ok(number(key)?.or_else(of_job))
+    };
+    spec.tasks_per_gpu = bound("ntasks-per-gpu", "SLURM_NTASKS_PER_GPU")?;
+    spec.tasks_per_socket = bound("ntasks-per-socket", "SLURM_NTASKS_PER_SOCKET")?;
+    spec.tasks_per_core = bound("ntasks-per-core", "SLURM_NTASKS_PER_CORE")?;
+    spec.distribution = distribution(parsed, environment)?;
+    spec.hosts = task_hosts(&mut spec.distribution, &spec.nodelist, environment)?;
+    spec.cpu_bind = cpu_bind(parsed, environment)?;
+    spec.gpu_bind = gpu_bind(parsed, environment)?;
     Ok(spec)
+}
+
+/// An option's text, else the variable's.
+fn said(parsed: &Parsed, key: &str, environment: &Environment, variable: &str) -> Option<String> {
+    parsed.last(key).map(str::to_owned).or_else(|| environment(variable))
+}
+
+fn distribution(parsed: &Parsed, environment: &Environment) -> Result<Distribution, String> {
+    let Some(text) = said(parsed, "distribution", environment, "SLURM_DISTRIBUTION") else {
+        return Ok(Distribution::default());
+    };
+    let plane = environment("SLURM_DIST_PLANESIZE").and_then(|text| text.parse().ok());
+    binding::distribution(&text, plane).map_err(|problem| bad_value("distribution", &problem))
+}
+
+/// The node of each task (srun manual, `--distribution=arbitrary`): the file that `SLURM_HOSTFILE`
+/// names, whatever else is said, or the node list; with neither, tasks lie in blocks.
+fn task_hosts(
+    distribution: &mut Distribution,
+    nodelist: &[String],
+    environment: &Environment,
+) -> Result<Vec<String>, String> {
+    if let Some(path) = environment("SLURM_HOSTFILE").filter(|path| !path.is_empty()) {
+        distribution.nodes = NodeOrder::Arbitrary;
+        return hosts_in(&path);
+    }
+    if distribution.nodes != NodeOrder::Arbitrary {
+        return Ok(Vec::new());
+    }
+    if nodelist.is_empty() {
+        distribution.nodes = NodeOrder::Block;
+    }
+    Ok(nodelist.to_vec())
+}
+
+/// The hosts in a file: one a line or parted by commas, `#` begins a remark, `n1*2` is twice.
+fn hosts_in(path: &str) -> Result<Vec<String>, String> {
+    let failed = |why: &dyn std::fmt::Display| format!("srun: error: {path}: {why}");
+    let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
+    let mut text = String::new();
+    let read = std::io::Read::take(file, HOSTFILE_MAX);
+    std::io::Read::read_to_string(&mut { read }, &mut text).map_err(|error| failed(&error))?;
+    let mut hosts = Vec::new();
+    for line in text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()) {
+        let (names, times) = match line.rsplit_once('*') {
+            Some((names, times)) => (names, count::parse_count(times.trim(), 1)),
+            None => (line, Ok(1)),
+        };
+        let times = times.map_err(|problem| failed(&problem))?;
+        if names.trim().is_empty() {
+            continue;
+        }
+        let found =
+            hostlist::expand(names.trim(), HOSTS_MAX).map_err(|problem| failed(&problem))?;
+        for host in found {
+            if hosts.len() + times as usize > HOSTS_MAX {
+                return Err(failed(&format!("it names more than {HOSTS_MAX} hosts")));
+            }
+            hosts.extend(std::iter::repeat_n(host, times as usize));
+        }
+    }
+    Ok(hosts)
+}
+
+fn cpu_bind(parsed: &Parsed, environment: &Environment) -> Result<Option<CpuBind>, String> {
+    let text = said(parsed, "cpu-bind", environment, "SLURM_CPU_BIND");
+    let read = text.map(|text| binding::cpu_bind(&text)).transpose();
+    read.map_err(|problem| bad_value("cpu-bind", &problem))
+}
+
+fn gpu_bind(parsed: &Parsed, environment: &Environment) -> Result<Option<GpuBind>, String> {
+    if let Some(text) = parsed.last("tres-bind") {
+        let read = binding::tres_bind(text).map(Some);
+        return read.map_err(|problem| bad_value("tres-bind", &problem));
+    }
+    let text = said(parsed, "gpu-bind", environment, "SLURM_GPU_BIND");
+    let read = text.map(|text| binding::gpu_bind(&text)).transpose();
+    read.map_err(|problem| bad_value("gpu-bind", &problem))
+}
+
+fn bad_value(option: &str, problem: &dyn std::fmt::Display) -> String {
+    format!("{}: {problem}", invalid(option))
 }
 
 fn name_of(options: &Options) -> String {
@@ -314,7 +408,7 @@ fn hosts(parsed: &Parsed, key: &str) -> Result<Vec<String>, String> {
     hostlist::expand(text, HOSTS_MAX).map_err(|problem| format!("srun: error: {problem}"))
 }
 
-fn gpus(parsed: &Parsed) -> Result<Option<StepGpus>, String> {
+fn gpus(parsed: &Parsed, environment: &Environment) -> Result<Option<StepGpus>, String> {
     let total = |key: &str| -> Result<Option<u32>, String> {
         let Some(text) = parsed.last(key) else { return Ok(None) };
         if text == "0" || text.eq_ignore_ascii_case("none") {
@@ -331,8 +425,12 @@ fn gpus(parsed: &Parsed) -> Result<Option<StepGpus>, String> {
     if let Some(count) = total("gpus")? {
         return Ok(Some(StepGpus::Step(count)));
     }
-    let per_node = total("gpus-per-node")?.or(total("gres")?);
-    Ok(per_node.map(StepGpus::Node))
+    if let Some(count) = total("gpus-per-node")?.or(total("gres")?) {
+        return Ok(Some(StepGpus::Node(count)));
+    }
+    // As the job has them, each task its own.
+    let of_job = environment("SLURM_GPUS_PER_TASK").and_then(|text| gres::parse_gpus(&text).ok());
+    Ok(of_job.map(|list| StepGpus::Task(list.iter().map(|item| item.count as u32).sum())))
 }
 
 /// The variables that the tasks inherit (`--export`, and `SLURM_EXPORT_ENV` as a batch job has it).
@@ -392,6 +490,51 @@ mod tests {
         let read = spec("hostname", &variables).expect("read");
         assert_eq!((read.tasks, read.cpus_per_task), (Some(3), Some(2)));
         assert_eq!(spec("-N2 hostname", &variables).expect("read").tasks, None);
+    }
+
+    #[test]
+    fn binding_comes_from_options_and_from_the_jobs_variables() {
+        let variables = [
+            ("SLURM_DISTRIBUTION", "plane"),
+            ("SLURM_DIST_PLANESIZE", "2"),
+            ("SLURM_GPU_BIND", "closest"),
+            ("SLURM_CPU_BIND", "verbose"),
+            ("SLURM_NTASKS_PER_GPU", "2"),
+            ("SLURM_GPUS_PER_TASK", "a100:1"),
+        ];
+        let read = spec("hostname", &variables).expect("read");
+        assert_eq!(read.distribution.plane(), Some(2));
+        assert_eq!(read.gpu_bind.map(|b| b.to_string()).as_deref(), Some("closest"));
+        assert_eq!(read.cpu_bind.map(|b| b.to_string()).as_deref(), Some("verbose"));
+        assert_eq!((read.tasks_per_gpu, read.gpus), (Some(2), Some(StepGpus::Task(1))));
+        let line = "-m cyclic:block --cpu-bind=cores --gpu-bind=map:0,1 --gres=gpu:2 hostname";
+        let read = spec(line, &variables).expect("read");
+        assert_eq!(read.distribution.to_string(), "cyclic:block");
+        assert_eq!(read.cpu_bind.map(|b| b.to_string()).as_deref(), Some("cores"));
+        assert_eq!(read.gpu_bind.map(|b| b.to_string()).as_deref(), Some("map_gpu:0,1"));
+        assert_eq!(read.gpus, Some(StepGpus::Node(2)));
+        for line in ["-m x a", "--cpu-bind=x a", "--gpu-bind=x a", "--tres-bind=x a"] {
+            let refused = spec(line, &[]).expect_err("refused");
+            assert!(refused.starts_with("srun: error: Invalid --"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn hosts_of_tasks_come_from_a_file_or_the_node_list() {
+        let directory = tempfile::tempdir().expect("directory");
+        let file = directory.path().join("hosts");
+        std::fs::write(&file, "n2 # first\n\nn[1-2],n1\nn3*2\n").expect("file");
+        let path = file.to_string_lossy().into_owned();
+        let read = spec("-m cyclic hostname", &[("SLURM_HOSTFILE", &path)]).expect("read");
+        assert_eq!(read.hosts, ["n2", "n1", "n2", "n1", "n3", "n3"]);
+        assert_eq!(read.distribution.nodes, NodeOrder::Arbitrary);
+        drop(directory);
+        let refused = spec("hostname", &[("SLURM_HOSTFILE", &path)]).expect_err("refused");
+        assert!(refused.contains(&path), "{refused}");
+        let read = spec("-m arbitrary -w n2,n1 hostname", &[]).expect("read");
+        assert_eq!(read.hosts, ["n2", "n1"]);
+        let read = spec("-m arbitrary hostname", &[]).expect("read");
+        assert_eq!(read.distribution.nodes, NodeOrder::Block);
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! What the supervisor does for steps: lends resources, starts tasks, watches deadlines.
 
+use std::fmt::Write as _;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use muster_api::step::{
-    EndCause, Event, ExitStatus, StepNode, StepSpec, Stream, TaskLaunch, fold_hosts, worse,
+    CpuBind, EndCause, Event, ExitStatus, StepNode, StepSpec, Stream, TaskLaunch, fold_hosts, worse,
 };
+use muster_model::{CpuBindKind, IndexRanges, Mask};
 
 use super::{STEPS_MAX, Step, Task};
 use crate::environment::{TaskFacts, task_environment};
 use crate::machine::{boot_clock_ms, now_ms};
 use crate::supervisor::Supervisor;
 use crate::supervisor::child::{self, ChildSpec, Executable, Streams};
-use crate::supervisor::layout::{Layout, NoLayout, lay_out};
+use crate::supervisor::layout::{self, Allocation, Layout, NoLayout, lay_out};
 use crate::supervisor::reap::Totals;
 use crate::supervisor::serve::Role;
 
@@ -21,7 +23,7 @@ impl Supervisor<'_> {
             let message = format!("the job has {STEPS_MAX} steps at a time already");
             return self.refuse(client, "step.too_many", &message, None);
         }
-        match lay_out(&spec, &self.spec.nodes, &self.spec.tasks, &self.steps.busy) {
+        match lay_out(&spec, self.allocation(), &self.steps.busy) {
             Ok(layout) => self.open_step(client, spec, layout),
             Err(NoLayout::Refused { code, message }) => self.refuse(client, code, &message, None),
             Err(NoLayout::Wait { reason }) if spec.immediate => {
@@ -36,6 +38,11 @@ impl Supervisor<'_> {
                 self.send(client, &Event::Waiting { reason });
             }
         }
+    }
+
+    fn allocation(&self) -> Allocation<'_> {
+        let gpus_fenced = self.run_facts().gpus_fenced;
+        Allocation { nodes: &self.spec.nodes, job: &self.spec.tasks, gpus_fenced }
     }
 
     fn open_step(&mut self, client: u64, spec: StepSpec, layout: Layout) {
@@ -141,20 +148,13 @@ impl Supervisor<'_> {
             .map(|p| p.to_string())
             .collect();
         let per_node: Vec<u32> = step.layout.parts.iter().map(|p| p.tasks).collect();
-        let own = |all: &[usize], count: Option<u32>| -> Vec<usize> {
-            match count {
-                None => all.to_vec(),
-                Some(n) => {
-                    all.iter().copied().skip((localid * n) as usize).take(n as usize).collect()
-                }
-            }
-        };
-        let task_gpus = own(&part.gpus, step.layout.gpus_per_task);
-        let cpu_ids = &self.spec.nodes[part.share].cpu_ids;
-        let cpus: Vec<u32> = own(&part.cpus, step.layout.cpus_per_task)
-            .iter()
-            .filter_map(|at| cpu_ids.get(*at).copied())
-            .collect();
+        let share = &self.spec.nodes[part.share];
+        let (task_cpus, task_gpus) =
+            (&part.task_cpus[localid as usize], &part.task_gpus[localid as usize]);
+        let cpus: Vec<u32> =
+            task_cpus.iter().filter_map(|at| share.cpu_ids.get(*at).copied()).collect();
+        let cpu_bind = layout::cpu_bind(&step.spec);
+        let notice = self.notice(step, task.procid, &cpu_bind);
         let environment = task_environment(
             &self.spec,
             self.run_facts(),
@@ -170,8 +170,10 @@ impl Supervisor<'_> {
                 neighbours: &neighbours.join(","),
                 cpus_on_node: part.cpus.len() as u32,
                 cpus_per_task: step.spec.cpus_per_task,
+                distribution: step.spec.distribution,
+                cpu_bind: step.spec.cpu_bind.as_ref().map(|_| &cpu_bind),
                 step_gpus: &part.gpus,
-                task_gpus: &task_gpus,
+                task_gpus,
             },
         );
         child::start(&ChildSpec {
@@ -186,7 +188,45 @@ impl Supervisor<'_> {
             owns_terminal: step.spec.pty && task.procid == 0,
             transcript: None,
             cpus: &cpus,
+            notice: &notice,
         })
+    }
+
+    /// What a task that is bound verbosely says on its standard error before its program runs, as
+    /// Slurm words it; `{pid}` is its process.
+    fn notice(&self, step: &Step, procid: u32, cpu_bind: &CpuBind) -> String {
+        let (node, localid) = step.layout.places[procid as usize];
+        let part = &step.layout.parts[node];
+        let share = &self.spec.nodes[part.share];
+        let mut text = String::new();
+        if cpu_bind.verbose {
+            let own = part.task_cpus[localid as usize].iter();
+            let mask: Mask = own.filter_map(|at| Some(share.places.get(*at)?.id)).collect();
+            let kind = match cpu_bind.kind {
+                CpuBindKind::None => "NONE",
+                _ => "MASK",
+            };
+            let done = if share.cpu_ids.is_empty() { "not set on a practice node" } else { "set" };
+            let _ = writeln!(
+                text,
+                "cpu-bind={kind} - {}, task {procid:2} {localid:2} [{{pid}}]: mask {mask} {done}",
+                share.name
+            );
+        }
+        if layout::gpu_bind(&step.spec).verbose {
+            let own = &part.task_gpus[localid as usize];
+            let index = |at: &usize| Some(share.gpus.get(*at)?.index);
+            let all: Mask = part.gpus.iter().filter_map(index).collect();
+            let usable: Mask =
+                (0..).zip(&part.gpus).filter(|(_, at)| own.contains(at)).map(|(n, _)| n).collect();
+            let list: IndexRanges = own.iter().filter_map(index).collect();
+            let _ = writeln!(
+                text,
+                "gpu-bind: usable_gres={usable}; bit_alloc={all}; local_inx={}; global_list={list}",
+                own.len()
+            );
+        }
+        text
     }
 
     pub(in crate::supervisor) fn read_step_verdict(&mut self, step: u32, procid: u32) {
@@ -234,7 +274,7 @@ impl Supervisor<'_> {
 
     fn try_waiting(&mut self) {
         for (client, spec) in std::mem::take(&mut self.steps.waiting) {
-            match lay_out(&spec, &self.spec.nodes, &self.spec.tasks, &self.steps.busy) {
+            match lay_out(&spec, self.allocation(), &self.steps.busy) {
                 Ok(layout) => self.open_step(client, spec, layout),
                 Err(_) => self.steps.waiting.push((client, spec)),
             }
