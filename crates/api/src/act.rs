@@ -28,6 +28,9 @@ pub struct ActionRequest {
     /// For `cancel`: no polite signal, no grace.
     #[serde(skip_serializing_if = "is_default")]
     pub hurry: bool,
+    /// For `checkpoint`: which attempt wrote it, counted from 1; the present one where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
 }
 
 /// What to do with jobs.
@@ -53,6 +56,8 @@ pub enum Action {
     Suspend,
     /// Let them go on.
     Resume,
+    /// Note that it has written a complete checkpoint: what it did before is not lost any more.
+    Checkpoint,
 }
 
 /// Which processes get a signal.

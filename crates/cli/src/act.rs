@@ -10,11 +10,38 @@ use crate::say::{self, Failure, Outcome, note, print};
 /// Cancels, holds, releases or requeues.
 pub(crate) fn run(action: Action, args: &Jobs) -> Outcome {
     let jobs = jobs(&args.jobs)?;
+    act(&ActionRequest { action, jobs, ..ActionRequest::default() }, args.json)
+}
+
+/// Reports a complete checkpoint: of the job named, or of the one that this runs in.
+pub(crate) fn checkpoint(job: Option<&str>, json: bool) -> Outcome {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (jobs, attempt) = match job {
+        Some(word) => (vec![self::job(word)?], None),
+        None => own(&variable)?,
+    };
+    let action = Action::Checkpoint;
+    act(&ActionRequest { action, jobs, attempt, ..ActionRequest::default() }, json)
+}
+
+/// The job around this process, and its attempt.
+fn own(variable: &dyn Fn(&str) -> Option<String>) -> Result<(Vec<JobRef>, Option<u32>), Failure> {
+    let id = variable("SLURM_JOB_ID").ok_or_else(|| {
+        Failure::usage("this is not inside a job: name one [E_JOB_NAME]".to_owned())
+    })?;
+    // The first task of an array has the array's number.
+    let task = variable("SLURM_ARRAY_JOB_ID").zip(variable("SLURM_ARRAY_TASK_ID"));
+    let name = task.map_or(id, |(array, task)| format!("{array}_{task}"));
+    let restarts = variable("SLURM_RESTART_COUNT").and_then(|text| text.parse::<u32>().ok());
+    Ok((vec![job(&name)?], Some(restarts.unwrap_or(0).saturating_add(1))))
+}
+
+fn act(request: &ActionRequest, json: bool) -> Outcome {
+    let action = request.action;
     let client = Client::connect()?;
-    let request = ActionRequest { action, jobs, ..ActionRequest::default() };
-    let answer = client.act(&request)?;
+    let answer = client.act(request)?;
     let wrong = answer.results.iter().filter(|result| result.error.is_some()).count();
-    if args.json {
+    if json {
         say::json(&answer)?;
     } else {
         for result in &answer.results {
@@ -36,6 +63,7 @@ fn done(action: Action) -> &'static str {
         Action::Suspend => "stands still",
         Action::Resume => "goes on",
         Action::Signal => "has the signal",
+        Action::Checkpoint => "is checkpointed",
     }
 }
 
@@ -109,6 +137,26 @@ mod tests {
         assert_eq!(exit_code(&[end(JobState::Cancelled, 0, 15)]), 143);
         assert_eq!(exit_code(&[end(JobState::Cancelled, 0, 0)]), 1);
         assert_eq!(exit_code(&[]), 0);
+    }
+
+    #[test]
+    fn a_job_knows_itself_and_its_attempt() {
+        let of = |variables: &[(&str, &str)]| {
+            let owned: Vec<(String, String)> =
+                variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            own(&move |name: &str| owned.iter().find(|(k, _)| k == name).map(|(_, v)| v.clone()))
+        };
+        let (jobs, attempt) = of(&[("SLURM_JOB_ID", "12")]).expect("read");
+        assert_eq!((jobs[0].to_string().as_str(), attempt), ("12", Some(1)));
+        let task = [
+            ("SLURM_JOB_ID", "900"),
+            ("SLURM_ARRAY_JOB_ID", "900"),
+            ("SLURM_ARRAY_TASK_ID", "3"),
+            ("SLURM_RESTART_COUNT", "2"),
+        ];
+        let (jobs, attempt) = of(&task).expect("read");
+        assert_eq!((jobs[0].to_string().as_str(), attempt), ("900_3", Some(3)));
+        assert!(of(&[]).is_err());
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub(crate) enum Command {
     Release(Jobs),
     /// End jobs and put them back in the queue
     Requeue(Jobs),
+    /// Checkpoints of running jobs
+    #[command(subcommand)]
+    Checkpoint(Checkpoint),
     /// Wait until jobs are over; ends with their highest exit code
     Wait(Jobs),
     /// Print what a job wrote
@@ -102,6 +105,19 @@ pub(crate) enum Command {
     Sim(crate::sim::Sim),
     /// The version of this program and of the daemon
     Version(Json),
+}
+
+/// What there is to do with checkpoints.
+#[derive(Subcommand)]
+pub(crate) enum Checkpoint {
+    /// Say that a complete checkpoint is written: a job that makes room loses only what came after
+    Report {
+        /// The job [default: the one that this runs in]
+        job: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// A change to try.

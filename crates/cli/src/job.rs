@@ -81,6 +81,14 @@ fn text(view: &JobView, now: Timestamp) -> String {
             String::new()
         },
     );
+    line(
+        "peak GPU memory",
+        match view.usage.gpu_memory_peak_mib {
+            0 => String::new(),
+            peak => format!("{peak} MiB of one GPU"),
+        },
+    );
+    line("checkpoint", checkpoint(view, now));
     line("starts before", if row.restarts > 0 { row.restarts.to_string() } else { String::new() });
     for warning in &view.warnings {
         line("warning", warning.clone());
@@ -102,6 +110,20 @@ fn run_time(view: &JobView, now: Timestamp) -> String {
     format!("{} of {limit}", say::seconds(used))
 }
 
+/// When it last reported a checkpoint, and what would be lost now.
+fn checkpoint(view: &JobView, now: Timestamp) -> String {
+    let dir = view.checkpoint.as_ref().map(|c| c.dir.clone()).unwrap_or_default();
+    let Some(at) = view.checkpointed_ms else { return dir };
+    let Seconds(since) = now.since(at);
+    let when = format!("reported {}", say::instant(at));
+    let lost = match view.row.state.holds_resources() {
+        true => format!(", {} of work since", say::seconds(since)),
+        false => String::new(),
+    };
+    let place = if dir.is_empty() { String::new() } else { format!("{dir}; ") };
+    format!("{place}{when}{lost}")
+}
+
 fn nodes(view: &JobView) -> String {
     let row = &view.row;
     if row.node_list.is_empty() { format!("{} wanted", row.nodes) } else { row.node_list.clone() }
@@ -109,6 +131,9 @@ fn nodes(view: &JobView) -> String {
 
 fn share_line(share: &muster_api::ShareView) -> String {
     let mut text = format!("{}: {} tasks, CPUs {}", share.node, share.tasks, share.cpus);
+    if !share.far_cpus.is_empty() {
+        let _ = write!(text, " ({} away from its GPUs)", share.far_cpus);
+    }
     if share.memory_mib > 0 {
         let _ = write!(text, ", {} MiB", share.memory_mib);
     }

@@ -95,6 +95,9 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Hold(jobs) => act::run(muster_api::Action::Hold, &jobs),
         Command::Release(jobs) => act::run(muster_api::Action::Release, &jobs),
         Command::Requeue(jobs) => act::run(muster_api::Action::Requeue, &jobs),
+        Command::Checkpoint(args::Checkpoint::Report { job, json }) => {
+            act::checkpoint(job.as_deref(), json)
+        }
         Command::Wait(jobs) => act::wait(&jobs),
         Command::Logs(args) => logs::run(&args),
         Command::Attach { job } => attach::run(&job),

@@ -40,6 +40,7 @@ impl JobView {
             signal: spec.signal,
             mail: spec.mail.clone(),
             checkpoint: spec.checkpoint.clone(),
+            checkpointed_ms: job.checkpointed,
             image: spec.image.clone(),
             volumes: spec.volumes.clone(),
             submit_dir: spec.submit_dir.clone(),

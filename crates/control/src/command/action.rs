@@ -235,3 +235,23 @@ pub(super) fn suspend(
         })
     })
 }
+
+/// A checkpoint counts for the attempt that wrote it: what a job that was put back wrote before is
+/// known already, and of a later attempt it says nothing.
+pub(super) fn checkpoint(
+    state: &State,
+    principal: &Principal,
+    refs: &[JobRef],
+    attempt: Option<u32>,
+) -> Result<Meaning, CommandError> {
+    each(state, principal, refs, Het::Apart, |job| {
+        not_over(job)?;
+        if !job.state.holds_resources() || job.started.is_none() {
+            return Err(wrong_state(job, "only a running job has a checkpoint to report"));
+        }
+        if attempt.is_some_and(|attempt| attempt != job.attempt) {
+            return Err(wrong_state(job, "it was started again since: another attempt runs"));
+        }
+        Ok(vec![EventKind::JobCheckpointed { job: job.id, attempt: job.attempt }])
+    })
+}

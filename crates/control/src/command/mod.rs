@@ -91,6 +91,13 @@ pub enum Command {
         /// True to stand still.
         suspend: bool,
     },
+    /// Running jobs have written a complete checkpoint.
+    Checkpoint {
+        /// Which.
+        jobs: Vec<JobRef>,
+        /// Which attempt wrote it; `None` is the present one.
+        attempt: Option<u32>,
+    },
     /// Change jobs' requests.
     Update {
         /// Which.
@@ -212,6 +219,9 @@ pub fn meaning(
         Command::Release { jobs } => action::release(state, principal, &jobs),
         Command::Requeue { jobs, hold } => action::requeue(state, principal, &jobs, hold),
         Command::Suspend { jobs, suspend } => action::suspend(state, principal, &jobs, suspend),
+        Command::Checkpoint { jobs, attempt } => {
+            action::checkpoint(state, principal, &jobs, attempt)
+        }
         Command::Update { jobs, change } => {
             change::update(state, shapes, at, principal, &jobs, &change)
         }

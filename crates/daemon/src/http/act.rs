@@ -103,6 +103,7 @@ fn order(request: &ActionRequest, jobs: Vec<Target>) -> Result<Command, Refusal>
         Action::RequeueHold => Command::Requeue { jobs, hold: true },
         Action::Suspend => Command::Suspend { jobs, suspend: true },
         Action::Resume => Command::Suspend { jobs, suspend: false },
+        Action::Checkpoint => Command::Checkpoint { jobs, attempt: request.attempt },
     })
 }
 

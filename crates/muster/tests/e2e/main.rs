@@ -6,6 +6,7 @@
 mod access;
 mod admin;
 mod again;
+mod binding;
 mod cli;
 mod clients;
 mod gpus;
