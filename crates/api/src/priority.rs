@@ -225,7 +225,7 @@ impl ShareLine {
             running: tally.map_or(0, |t| t.running),
             submitted: tally.map_or(0, |t| t.submitted),
             in_use: tally.map_or_else(String::new, |t| t.in_use.to_string()),
-            grp_tres_mins: limits.map_or_else(String::new, |l| l.grp_tres_mins.to_string()),
+            grp_tres_mins: limits.map_or_else(String::new, |l| l.group.tres_mins.to_string()),
             minutes: spent.tres.keys().map(minutes).collect(),
         }
     }

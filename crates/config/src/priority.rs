@@ -2,8 +2,8 @@
 
 use crate::sections::{AccountSection, AssociationSection, PrioritySection, QosSection};
 use muster_model::{
-    AssociationLimits, BillingWeight, BillingWeights, Member, Mib, PriorityPolicy, QosFlags,
-    QosLimits, Shares, Tres, TresKind, Weights,
+    AssociationLimits, BillingWeight, BillingWeights, GroupLimits, Member, Mib, PriorityPolicy,
+    QosFlags, QosLimits, Shares, Tres, TresKind, Weights,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -250,16 +250,25 @@ fn tres(amounts: Option<&Amounts>) -> Tres {
     amounts.map(|amounts| amounts.0.clone()).unwrap_or_default()
 }
 
+macro_rules! group_limits {
+    ($section:expr) => {{
+        let s = $section;
+        GroupLimits {
+            jobs: s.grp_jobs,
+            submit_jobs: s.grp_submit_jobs,
+            tres: tres(s.grp_tres.as_ref()),
+            tres_mins: tres(s.grp_tres_mins.as_ref()),
+            tres_run_mins: tres(s.grp_tres_run_mins.as_ref()),
+            wall: s.grp_wall.map(Into::into),
+        }
+    }};
+}
+
 macro_rules! association_limits {
     ($section:expr) => {{
         let s = $section;
         AssociationLimits {
-            grp_jobs: s.grp_jobs,
-            grp_submit_jobs: s.grp_submit_jobs,
-            grp_tres: tres(s.grp_tres.as_ref()),
-            grp_tres_mins: tres(s.grp_tres_mins.as_ref()),
-            grp_tres_run_mins: tres(s.grp_tres_run_mins.as_ref()),
-            grp_wall: s.grp_wall.map(Into::into),
+            group: group_limits!(s),
             max_jobs: s.max_jobs,
             max_submit_jobs: s.max_submit_jobs,
             max_tres: tres(s.max_tres.as_ref()),
@@ -288,12 +297,7 @@ impl QosSection {
     /// Its limits.
     pub fn limits(&self) -> QosLimits {
         QosLimits {
-            grp_jobs: self.grp_jobs,
-            grp_submit_jobs: self.grp_submit_jobs,
-            grp_tres: tres(self.grp_tres.as_ref()),
-            grp_tres_mins: tres(self.grp_tres_mins.as_ref()),
-            grp_tres_run_mins: tres(self.grp_tres_run_mins.as_ref()),
-            grp_wall: self.grp_wall.map(Into::into),
+            group: group_limits!(self),
             max_jobs_per_user: self.max_jobs_per_user,
             max_jobs_per_account: self.max_jobs_per_account,
             max_submit_jobs_per_user: self.max_submit_jobs_per_user,
@@ -447,7 +451,7 @@ mod tests {
                     [[qos]]\nname = \"high\"\nusage_factor = 2.5\nflags = [\"NoDecay\"]\n\
                     max_tres_per_user = \"gres/gpu:a100=2\"\n";
         let config = Config::parse(text, "m").unwrap();
-        assert_eq!(config.account[0].limits().grp_tres.to_string(), "mem=1T,gres/gpu=8");
+        assert_eq!(config.account[0].limits().group.tres.to_string(), "mem=1T,gres/gpu=8");
         assert_eq!(config.qos[0].factor(), Some(2500));
         assert!(config.qos[0].qos_flags().no_decay);
         let again = Config::parse(&toml::to_string(&config).unwrap(), "m").unwrap();

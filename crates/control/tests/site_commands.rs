@@ -3,8 +3,8 @@
 
 mod support;
 
-use muster_control::command::{Command, ErrorClass, Reply, Submission};
-use muster_model::{ArraySpec, IndexRanges, Licence};
+use muster_control::command::{Command, ErrorClass, JobChange, Reply, Submission};
+use muster_model::{ArraySpec, IndexRanges, Licence, Seconds, TimeLimit};
 use support::desk::{Desk, one};
 use support::{job, nodes, root, site, user};
 
@@ -72,7 +72,7 @@ fn a_qos_that_denies_refuses_what_one_job_alone_breaks() {
         let cpu = |n| [(muster_model::TresKind::Cpu, n)].into_iter().collect();
         let mut qos = muster_model::Qos { name: "normal".to_owned(), ..Default::default() };
         qos.limits.max_tres_per_job = cpu(2);
-        qos.limits.grp_tres = cpu(3);
+        qos.limits.group.tres = cpu(3);
         qos.flags.deny_on_limit = true;
         site.qos = vec![qos];
     });
@@ -82,6 +82,35 @@ fn a_qos_that_denies_refuses_what_one_job_alone_breaks() {
     let first = desk.try_with(cpus(2)).unwrap();
     desk.start(&[first]);
     desk.try_with(cpus(2)).unwrap();
+}
+
+#[test]
+fn a_change_is_refused_for_what_a_submission_would_be() {
+    let mut desk = desk_with(|site| {
+        let mut normal = muster_model::Qos { name: "normal".to_owned(), ..Default::default() };
+        normal.limits.max_wall = Some(Seconds(600));
+        normal.flags.deny_on_limit = true;
+        let mut short = muster_model::Qos { name: "short".to_owned(), ..Default::default() };
+        short.limits.max_submit_jobs_per_user = Some(1);
+        site.qos = vec![normal, short];
+    });
+    let limit = |seconds| Some(TimeLimit::Of(Seconds(seconds)));
+    let id = desk.try_with(|s| s.specs[0].time_limit = limit(300)).unwrap();
+    let mut update = |change: JobChange| {
+        desk.ask(&user(1000), Command::Update { jobs: one(id), change: Box::new(change) })
+    };
+    let none = JobChange::default;
+    let refused = update(JobChange { time_limit: limit(601), ..none() }).unwrap_err();
+    assert_eq!(refused.code(), "E_LIMIT");
+    assert!(refused.to_string().contains("MaxWall"), "{refused}");
+    update(JobChange { time_limit: limit(600), ..none() }).unwrap();
+    // One of the QOS is allowed: it may come, and stays where it is.
+    update(JobChange { qos: Some("short".to_owned()), ..none() }).unwrap();
+    update(JobChange { comment: Some("still there".to_owned()), ..none() }).unwrap();
+    let other = desk.try_with(|_| {}).unwrap();
+    let change = Box::new(JobChange { qos: Some("short".to_owned()), ..none() });
+    let refused = desk.ask(&user(1000), Command::Update { jobs: one(other), change }).unwrap_err();
+    assert!(refused.to_string().contains("MaxSubmitJobs"), "{refused}");
 }
 
 #[test]

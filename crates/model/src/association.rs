@@ -38,28 +38,38 @@ pub struct Member {
     pub limits: AssociationLimits,
 }
 
+/// Limits on all jobs of a holder together: an account with all beneath it, a user in one, or a
+/// quality of service. What is not set is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GroupLimits {
+    /// Jobs that run at once (`GrpJobs`).
+    #[serde(rename = "grp_jobs", skip_serializing_if = "is_default")]
+    pub jobs: Option<u32>,
+    /// Jobs that wait or run (`GrpSubmitJobs`).
+    #[serde(rename = "grp_submit_jobs", skip_serializing_if = "is_default")]
+    pub submit_jobs: Option<u32>,
+    /// Resources in use at once (`GrpTRES`).
+    #[serde(rename = "grp_tres", skip_serializing_if = "tres::none")]
+    pub tres: Tres,
+    /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
+    #[serde(rename = "grp_tres_mins", skip_serializing_if = "tres::none")]
+    pub tres_mins: Tres,
+    /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
+    #[serde(rename = "grp_tres_run_mins", skip_serializing_if = "tres::none")]
+    pub tres_run_mins: Tres,
+    /// Wall clock time used (`GrpWall`).
+    #[serde(rename = "grp_wall", skip_serializing_if = "is_default")]
+    pub wall: Option<Seconds>,
+}
+
 /// Limits of an account or of a user in it. What is not set is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AssociationLimits {
-    /// Jobs that run at once (`GrpJobs`).
-    #[serde(skip_serializing_if = "is_default")]
-    pub grp_jobs: Option<u32>,
-    /// Jobs that wait or run (`GrpSubmitJobs`).
-    #[serde(skip_serializing_if = "is_default")]
-    pub grp_submit_jobs: Option<u32>,
-    /// Resources in use at once (`GrpTRES`).
-    #[serde(skip_serializing_if = "tres::none")]
-    pub grp_tres: Tres,
-    /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
-    #[serde(skip_serializing_if = "tres::none")]
-    pub grp_tres_mins: Tres,
-    /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
-    #[serde(skip_serializing_if = "tres::none")]
-    pub grp_tres_run_mins: Tres,
-    /// Wall clock time used (`GrpWall`).
-    #[serde(skip_serializing_if = "is_default")]
-    pub grp_wall: Option<Seconds>,
+    /// On all jobs together.
+    #[serde(flatten)]
+    pub group: GroupLimits,
     /// Jobs that each user runs at once (`MaxJobs`).
     #[serde(skip_serializing_if = "is_default")]
     pub max_jobs: Option<u32>,
@@ -93,5 +103,25 @@ impl State {
         let of = |name: &str| self.accounts.get(name).map(AsRef::as_ref);
         let above = move |below: &&'a Account| of(below.parent.as_ref()?);
         std::iter::successors(of(account), above).take(self.accounts.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{QosLimits, TresKind};
+
+    #[test]
+    fn limits_are_stored_flat_as_they_always_were() {
+        let old = r#"{"grp_jobs":3,"grp_tres":{"gres/gpu":8},"grp_wall":60,"max_wall":120}"#;
+        let limits: AssociationLimits = serde_json::from_str(old).unwrap();
+        assert_eq!((limits.group.jobs, limits.group.wall), (Some(3), Some(Seconds(60))));
+        assert_eq!(limits.group.tres.get(&TresKind::Gpu(None)), 8);
+        assert_eq!(limits.max_wall, Some(Seconds(120)));
+        let qos: QosLimits = serde_json::from_str(old).unwrap();
+        assert_eq!((qos.group, qos.max_wall), (limits.group.clone(), limits.max_wall));
+        assert_eq!(serde_json::to_string(&AssociationLimits::default()).unwrap(), "{}");
+        let again: serde_json::Value = serde_json::to_value(&limits).unwrap();
+        assert_eq!(again, serde_json::from_str::<serde_json::Value>(old).unwrap());
     }
 }

@@ -62,7 +62,7 @@ pub use affinity::{
 pub use amount::{Cpus, DeviceMilli, Mib};
 pub use apply::ApplyError;
 pub use array::{ArraySpec, IndexRanges};
-pub use association::{AssociationLimits, Member, Shares};
+pub use association::{AssociationLimits, GroupLimits, Member, Shares};
 pub use binding::{
     CpuBind, CpuBindKind, CpuOrder, Distribution, GpuBind, GpuBindKind, Mask, NodeOrder,
 };

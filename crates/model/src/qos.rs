@@ -2,7 +2,7 @@
 //!
 //! Names and meanings are Slurm's (sacctmgr manual, QOS page).
 
-use crate::{PreemptRules, Seconds, Tres, is_default, tres};
+use crate::{GroupLimits, PreemptRules, Seconds, Tres, is_default, tres};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -36,24 +36,9 @@ pub struct Qos {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QosLimits {
-    /// Jobs that run at once (`GrpJobs`).
-    #[serde(skip_serializing_if = "is_default")]
-    pub grp_jobs: Option<u32>,
-    /// Jobs that wait or run (`GrpSubmitJobs`).
-    #[serde(skip_serializing_if = "is_default")]
-    pub grp_submit_jobs: Option<u32>,
-    /// Resources in use at once (`GrpTRES`).
-    #[serde(skip_serializing_if = "tres::none")]
-    pub grp_tres: Tres,
-    /// Resource minutes, used and to be used by what runs (`GrpTRESMins`).
-    #[serde(skip_serializing_if = "tres::none")]
-    pub grp_tres_mins: Tres,
-    /// Resource minutes that running jobs may still use (`GrpTRESRunMins`).
-    #[serde(skip_serializing_if = "tres::none")]
-    pub grp_tres_run_mins: Tres,
-    /// Wall clock time used (`GrpWall`).
-    #[serde(skip_serializing_if = "is_default")]
-    pub grp_wall: Option<Seconds>,
+    /// On all its jobs together.
+    #[serde(flatten)]
+    pub group: GroupLimits,
     /// Jobs that each user runs at once (`MaxJobsPerUser`).
     #[serde(skip_serializing_if = "is_default")]
     pub max_jobs_per_user: Option<u32>,

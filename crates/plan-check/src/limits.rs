@@ -7,8 +7,8 @@ use crate::keys::Keys;
 use crate::{Rule, Violation, starts};
 use muster_model::priority::least;
 use muster_model::{
-    AssociationLimits, Exclusive, Holder, Job, MemoryRequest, NodeCount, NodeShare, Partition,
-    Placement, Plan, Qos, QosLimits, State, TimeLimit, Timestamp, Tres, TresKind,
+    AssociationLimits, Exclusive, GroupLimits, Holder, Job, MemoryRequest, NodeCount, NodeShare,
+    Partition, Placement, Plan, Qos, QosLimits, State, TimeLimit, Timestamp, Tres, TresKind,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -233,14 +233,14 @@ fn broken(state: &State, now: Timestamp, counts: &Counts, taken: &Taken<'_>) -> 
     let account_of = |q: &Qos| Holder::QosAccount { qos: q.name.clone(), account: account.clone() };
     let association = Holder::User { account: account.clone(), user: user.clone() };
     // A limit of a QOS stands in place of the same of associations.
-    let group = |q: &dyn Fn(&QosLimits) -> Option<u64>,
-                 a: &dyn Fn(&AssociationLimits) -> Option<u64>| {
-        let of_qos = qos.iter().find_map(|x| Some((Holder::Qos(x.name.clone()), q(&x.limits)?)));
+    let group = |most: &dyn Fn(&GroupLimits) -> Option<u64>| {
+        let of = |q: &&Qos| Some((Holder::Qos(q.name.clone()), most(&q.limits.group)?));
+        let of_qos = qos.iter().find_map(of);
         match of_qos {
             Some(found) => vec![found],
             None => {
                 let all = associations.iter();
-                all.filter_map(|(holder, l)| Some((holder.clone(), a(l)?))).collect()
+                all.filter_map(|(holder, l)| Some((holder.clone(), most(&l.group)?))).collect()
             }
         }
     };
@@ -251,7 +251,7 @@ fn broken(state: &State, now: Timestamp, counts: &Counts, taken: &Taken<'_>) -> 
     };
     let jobs = |holder: &Holder| counts.get(holder).map_or(0, |h| u64::from(h.jobs));
     let wide = |n: Option<u32>| n.map(u64::from);
-    let mut most_jobs = group(&|l| wide(l.grp_jobs), &|l| wide(l.grp_jobs));
+    let mut most_jobs = group(&|l| wide(l.jobs));
     let of_user = qos.iter().find_map(|q| Some((user_of(q), wide(q.limits.max_jobs_per_user)?)));
     most_jobs.extend(of_user.or_else(|| {
         let most = associations.iter().find_map(|(_, l)| wide(l.max_jobs))?;
@@ -266,7 +266,7 @@ fn broken(state: &State, now: Timestamp, counts: &Counts, taken: &Taken<'_>) -> 
     if wall.is_some_and(|most| taken.seconds > most) {
         return Some("asks for more time than its limit".to_owned());
     }
-    let walls = group(&|l| l.grp_wall.map(|s| s.0), &|l| l.grp_wall.map(|s| s.0));
+    let walls = group(&|l| l.wall.map(|s| s.0));
     let used_up = |(holder, most): &(Holder, u64)| {
         state.spent(holder, now).wall_ms >= most.saturating_mul(1000)
     };
@@ -284,7 +284,7 @@ fn broken(state: &State, now: Timestamp, counts: &Counts, taken: &Taken<'_>) -> 
         let left = |holder: &Holder| {
             minutes(counts.get(holder).and_then(|h| h.left.get(kind)).copied().unwrap_or(0))
         };
-        let mut at_once = group(&|l| l.grp_tres.limit(kind), &|l| l.grp_tres.limit(kind));
+        let mut at_once = group(&|l| l.tres.limit(kind));
         let per_user = |q: &&Qos| Some((user_of(q), q.limits.max_tres_per_user.limit(kind)?));
         at_once.extend(qos.iter().find_map(per_user));
         let per_account =
@@ -294,8 +294,8 @@ fn broken(state: &State, now: Timestamp, counts: &Counts, taken: &Taken<'_>) -> 
         if let Some((holder, most)) = at_once.iter().find(|limit| over(limit)) {
             return Some(format!("{holder:?} would have more than {most} of {kind}"));
         }
-        let run = group(&|l| l.grp_tres_run_mins.limit(kind), &|l| l.grp_tres_run_mins.limit(kind));
-        let all = group(&|l| l.grp_tres_mins.limit(kind), &|l| l.grp_tres_mins.limit(kind));
+        let run = group(&|l| l.tres_run_mins.limit(kind));
+        let all = group(&|l| l.tres_mins.limit(kind));
         let over = |h: &Holder, most: u64, spent: u64| {
             time > 0 && spent.saturating_add(left(h)).saturating_add(time) > most
         };
@@ -324,9 +324,9 @@ fn kinds(qos: &[&Qos], associations: &[(Holder, &AssociationLimits)]) -> BTreeSe
     let mut all = BTreeSet::new();
     for l in qos.iter().map(|q| &q.limits) {
         for tres in [
-            &l.grp_tres,
-            &l.grp_tres_mins,
-            &l.grp_tres_run_mins,
+            &l.group.tres,
+            &l.group.tres_mins,
+            &l.group.tres_run_mins,
             &l.max_tres_per_user,
             &l.max_tres_per_account,
             &l.max_tres_per_job,
@@ -339,9 +339,9 @@ fn kinds(qos: &[&Qos], associations: &[(Holder, &AssociationLimits)]) -> BTreeSe
     }
     for (_, l) in associations {
         for tres in [
-            &l.grp_tres,
-            &l.grp_tres_mins,
-            &l.grp_tres_run_mins,
+            &l.group.tres,
+            &l.group.tres_mins,
+            &l.group.tres_run_mins,
             &l.max_tres,
             &l.max_tres_per_node,
             &l.max_tres_mins,

@@ -93,12 +93,12 @@ fn wall(text: &str) -> Read<Option<Seconds>> {
 macro_rules! common_limit {
     ($limits:expr, $key:expr, $value:expr) => {
         match $key {
-            "grp-jobs" => $limits.grp_jobs = Some(number($value)?),
-            "grp-submit-jobs" => $limits.grp_submit_jobs = Some(number($value)?),
-            "grp-tres" => $limits.grp_tres = tres($value)?,
-            "grp-tres-mins" => $limits.grp_tres_mins = tres($value)?,
-            "grp-tres-run-mins" => $limits.grp_tres_run_mins = tres($value)?,
-            "grp-wall" => $limits.grp_wall = wall($value)?,
+            "grp-jobs" => $limits.group.jobs = Some(number($value)?),
+            "grp-submit-jobs" => $limits.group.submit_jobs = Some(number($value)?),
+            "grp-tres" => $limits.group.tres = tres($value)?,
+            "grp-tres-mins" => $limits.group.tres_mins = tres($value)?,
+            "grp-tres-run-mins" => $limits.group.tres_run_mins = tres($value)?,
+            "grp-wall" => $limits.group.wall = wall($value)?,
             "max-tres-per-node" => $limits.max_tres_per_node = tres($value)?,
             "max-wall" => $limits.max_wall = wall($value)?,
             _ => return Ok(false),

@@ -114,6 +114,10 @@ fn waiting(
     };
     limits::check_request(&asked.request)?;
     check_spec(state, shapes, at, principal, &asked)?;
+    let broken = muster_planner::limits::at_update(state, at, old, &spec);
+    if let Some(reason) = broken.into_iter().next() {
+        return Err(CommandError::LimitBroken { reason: Box::new(reason) });
+    }
     if let Some(Some(dependency)) = &change.dependency {
         cycle::check(state, job, dependency)?;
     }

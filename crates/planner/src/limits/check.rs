@@ -2,7 +2,8 @@
 
 use super::{Asked, Limits, Sources, minutes, seconds};
 use muster_model::{
-    AssociationLimits, Holder, Job, LimitHit, LimitName, QosLimits, Reason, Tres, TresKind,
+    AssociationLimits, GroupLimits, Holder, Job, LimitHit, LimitName, QosLimits, Reason, Tres,
+    TresKind,
 };
 use std::collections::BTreeSet;
 
@@ -17,6 +18,7 @@ struct Measure<'a> {
 
 type OfQos = fn(&QosLimits) -> &Tres;
 type OfAssociation = fn(&AssociationLimits) -> &Tres;
+type OfGroup = fn(&GroupLimits) -> &Tres;
 
 impl Limits<'_> {
     /// Every limit that stands in the way of a start.
@@ -67,6 +69,13 @@ impl Check<'_, '_> {
             kinds.extend(all.flat_map(|(_, limits)| association(limits).0.keys()).cloned());
         }
         kinds
+    }
+
+    /// The kinds on which a limit on all jobs of somebody together is set.
+    fn kinds_of_groups(&self, of: OfGroup) -> BTreeSet<TresKind> {
+        let qos = self.sources.qos.iter().map(|qos| &qos.limits.group);
+        let associations = self.sources.associations.iter().map(|(_, limits)| &limits.group);
+        qos.chain(associations).flat_map(|group| of(group).0.keys()).cloned().collect()
     }
 
     /// Limits that a job breaks or keeps by itself.
@@ -137,21 +146,11 @@ impl Check<'_, '_> {
 
     /// Limits on how many jobs run.
     fn counts(&mut self) {
-        let mut found: Vec<(bool, Holder, String, LimitName, u32)> = Vec::new();
         let sources = &self.sources;
-        match sources.of_qos(|l| l.grp_jobs) {
-            Some((qos, most)) => {
-                let holder = Holder::Qos(qos.name.clone());
-                found.push((true, holder, format!("QOS {}", qos.name), LimitName::GrpJobs, most));
-            }
-            None => {
-                for (whose, limits) in &sources.associations {
-                    let Some(most) = limits.grp_jobs else { continue };
-                    let (holder, named) = (sources.holder(*whose), sources.named(*whose));
-                    found.push((false, holder, named, LimitName::GrpJobs, most));
-                }
-            }
-        }
+        let groups = sources.groups(|l| l.jobs).into_iter();
+        let mut found: Vec<(bool, Holder, String, LimitName, u32)> = groups
+            .map(|(of_qos, holder, whose, most)| (of_qos, holder, whose, LimitName::GrpJobs, most))
+            .collect();
         if let Some((qos, most)) = sources.of_qos(|l| l.max_jobs_per_user) {
             let (holder, named) = sources.qos_user(qos);
             found.push((true, holder, named, LimitName::MaxJobs, most));
@@ -174,9 +173,8 @@ impl Check<'_, '_> {
 
     /// Limits on what is held at once.
     fn held(&mut self) {
-        for kind in self.kinds(|l| &l.grp_tres, Some(|l| &l.grp_tres)) {
-            for (of_qos, holder, whose, most) in self.group(&kind, |l| &l.grp_tres, |l| &l.grp_tres)
-            {
+        for kind in self.kinds_of_groups(|l| &l.tres) {
+            for (of_qos, holder, whose, most) in self.sources.groups(|l| l.tres.limit(&kind)) {
                 self.hold(of_qos, &holder, whose, LimitName::GrpTres, &kind, most);
             }
         }
@@ -193,24 +191,6 @@ impl Check<'_, '_> {
                 self.hold(true, &holder, whose, LimitName::MaxTresPerAccount, &kind, most);
             }
         }
-    }
-
-    /// Who sets a group's limit on a kind: a QOS, or every association that does.
-    fn group(
-        &self,
-        kind: &TresKind,
-        of_qos: OfQos,
-        of_association: OfAssociation,
-    ) -> Vec<(bool, Holder, String, u64)> {
-        if let Some((qos, most)) = self.sources.of_qos(|l| of_qos(l).limit(kind)) {
-            return vec![(true, Holder::Qos(qos.name.clone()), format!("QOS {}", qos.name), most)];
-        }
-        let all = self.sources.associations.iter();
-        all.filter_map(|(whose, limits)| {
-            let most = of_association(limits).limit(kind)?;
-            Some((false, self.sources.holder(*whose), self.sources.named(*whose), most))
-        })
-        .collect()
     }
 
     fn hold(
@@ -231,16 +211,13 @@ impl Check<'_, '_> {
 
     /// Limits on resource time and wall clock time.
     fn time(&mut self) {
-        for (limit, of_qos, of_association) in [
-            (
-                LimitName::GrpTresMins,
-                (|l| &l.grp_tres_mins) as OfQos,
-                (|l| &l.grp_tres_mins) as OfAssociation,
-            ),
-            (LimitName::GrpTresRunMins, |l| &l.grp_tres_run_mins, |l| &l.grp_tres_run_mins),
-        ] {
-            for kind in self.kinds(of_qos, Some(of_association)) {
-                for (is_qos, holder, whose, most) in self.group(&kind, of_qos, of_association) {
+        let limits: [(LimitName, OfGroup); 2] = [
+            (LimitName::GrpTresMins, |l| &l.tres_mins),
+            (LimitName::GrpTresRunMins, |l| &l.tres_run_mins),
+        ];
+        for (limit, of) in limits {
+            for kind in self.kinds_of_groups(of) {
+                for (is_qos, holder, whose, most) in self.sources.groups(|l| of(l).limit(&kind)) {
                     let spent = match limit {
                         LimitName::GrpTresMins => {
                             self.limits.state.spent(&holder, self.limits.now).minutes(&kind)
@@ -257,24 +234,7 @@ impl Check<'_, '_> {
                 }
             }
         }
-        let mut walls = Vec::new();
-        match self.sources.of_qos(|l| l.grp_wall) {
-            Some((qos, wall)) => {
-                walls.push((
-                    true,
-                    Holder::Qos(qos.name.clone()),
-                    format!("QOS {}", qos.name),
-                    wall,
-                ));
-            }
-            None => {
-                for (whose, limits) in &self.sources.associations {
-                    let Some(wall) = limits.grp_wall else { continue };
-                    let named = self.sources.named(*whose);
-                    walls.push((false, self.sources.holder(*whose), named, wall));
-                }
-            }
-        }
+        let walls = self.sources.groups(|l| l.wall);
         for (of_qos, holder, whose, wall) in walls {
             let used = self.limits.state.spent(&holder, self.limits.now).wall_ms;
             if used >= wall.0.saturating_mul(1000) {

@@ -21,11 +21,12 @@ mod check;
 mod round;
 mod submit;
 
-pub use submit::{DENY, at_submission};
+pub use submit::{DENY, at_submission, at_update};
 
 use muster_model::{
-    AssociationLimits, Holder, Job, JobSpec, MemoryRequest, NodeShare, Partition, Placement, Qos,
-    QosLimits, Reason, Seconds, State, TimeLimit, Timestamp, Tres, TresKind, priority,
+    AssociationLimits, GroupLimits, Holder, Job, JobSpec, MemoryRequest, NodeShare, Partition,
+    Placement, Qos, QosLimits, Reason, Seconds, State, TimeLimit, Timestamp, Tres, TresKind,
+    priority,
 };
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -258,6 +259,20 @@ impl<'a> Sources<'a> {
     /// The nearest association that sets a limit.
     fn nearest<T>(&self, get: impl Fn(&AssociationLimits) -> Option<T>) -> Option<(Whose<'a>, T)> {
         self.associations.iter().find_map(|(whose, limits)| Some((*whose, get(limits)?)))
+    }
+
+    /// Who sets a limit on all jobs together, whether it is a QOS, and who is counted: the first QOS
+    /// that sets it, else every association that does.
+    fn groups<T>(&self, get: impl Fn(&GroupLimits) -> Option<T>) -> Vec<(bool, Holder, String, T)> {
+        if let Some((qos, most)) = self.of_qos(|limits| get(&limits.group)) {
+            let holder = Holder::Qos(qos.name.clone());
+            return vec![(true, holder, format!("QOS {}", qos.name), most)];
+        }
+        let all = self.associations.iter().filter_map(|(whose, limits)| {
+            let most = get(&limits.group)?;
+            Some((false, self.holder(*whose), self.named(*whose), most))
+        });
+        all.collect()
     }
 
     fn holder(&self, whose: Whose<'_>) -> Holder {

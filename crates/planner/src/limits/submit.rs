@@ -14,7 +14,10 @@ pub fn at_submission(state: &State, now: Timestamp, spec: &JobSpec, count: u32) 
     let limits = Limits::new(state, now);
     let partition = spec.partitions.first().and_then(|name| state.partitions.get(name));
     let (Some(partition), false) = (partition, limits.is_idle()) else { return Vec::new() };
-    let mut broken = submitted(&limits, &limits.sources(spec, &partition.name), count);
+    let mut broken = match count {
+        0 => Vec::new(),
+        count => submitted(&limits, &limits.sources(spec, &partition.name), count),
+    };
     let denies = |name: &String| state.qos.get(name).is_some_and(|qos| qos.flags.deny_on_limit);
     if denies(&spec.qos) || partition.qos.as_ref().is_some_and(denies) {
         broken.extend(alone(state, now, spec, &partition.name));
@@ -22,27 +25,23 @@ pub fn at_submission(state: &State, now: Timestamp, spec: &JobSpec, count: u32) 
     broken
 }
 
+/// Every limit for which a change of a waiting job is refused: what a submission of it as it would
+/// be is refused for (Slurm's `acct_policy_validate` with an update), but that it is counted already
+/// where it stays in its account and QOS.
+pub fn at_update(state: &State, now: Timestamp, old: &JobSpec, new: &JobSpec) -> Vec<Reason> {
+    let same = old.account == new.account
+        && old.qos == new.qos
+        && old.partitions.first() == new.partitions.first();
+    at_submission(state, now, new, u32::from(!same))
+}
+
 fn submitted(limits: &Limits<'_>, sources: &Sources<'_>, count: u32) -> Vec<Reason> {
-    let mut found: Vec<(bool, Holder, String, LimitName, u32)> = Vec::new();
-    match sources.of_qos(|l| l.grp_submit_jobs) {
-        Some((qos, most)) => {
-            let whose = format!("QOS {}", qos.name);
-            found.push((
-                true,
-                Holder::Qos(qos.name.clone()),
-                whose,
-                LimitName::GrpSubmitJobs,
-                most,
-            ));
-        }
-        None => {
-            for (whose, set) in &sources.associations {
-                let Some(most) = set.grp_submit_jobs else { continue };
-                let (holder, named) = (sources.holder(*whose), sources.named(*whose));
-                found.push((false, holder, named, LimitName::GrpSubmitJobs, most));
-            }
-        }
-    }
+    let groups = sources.groups(|l| l.submit_jobs).into_iter();
+    let mut found: Vec<(bool, Holder, String, LimitName, u32)> = groups
+        .map(|(of_qos, holder, whose, most)| {
+            (of_qos, holder, whose, LimitName::GrpSubmitJobs, most)
+        })
+        .collect();
     if let Some((qos, most)) = sources.of_qos(|l| l.max_submit_jobs_per_user) {
         let (holder, whose) = sources.qos_user(qos);
         found.push((true, holder, whose, LimitName::MaxSubmitJobs, most));
