@@ -131,6 +131,8 @@ pub enum CommandError {
         partition: String,
         /// What is missing, with numbers.
         lacking: String,
+        /// The single change with which some nodes would do, as a clause.
+        change: Option<&'static str>,
     },
     /// A dependency on a job that was never here or is forgotten (S-19).
     #[error("dependency {term}: job {job} is not known")]
@@ -304,6 +306,7 @@ impl CommandError {
             }
             Self::AccountRefused { .. } => Some("ask an admin to add you to an account".into()),
             Self::AboveLimit { limit, .. } => Some(format!("ask for at most {limit}")),
+            Self::NeverFits { change: Some(change), .. } => Some(format!("{change} it could run")),
             Self::NeverFits { .. } => Some(
                 "`sinfo` shows what the nodes have; ask for less, or for another partition".into(),
             ),

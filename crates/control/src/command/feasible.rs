@@ -5,7 +5,7 @@ use super::shapes::{Kind, Shapes};
 use super::{CommandError, gpus};
 use muster_model::{
     Device, DeviceMode, DevicePolicy, GpuCount, GpuScope, JobSpec, MemoryRequest, Mib, Node,
-    Partition, Request,
+    NodeCount, Partition, Request,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,17 +17,50 @@ pub(super) fn check(
     policy: &DevicePolicy,
     partitions: &[Arc<Partition>],
 ) -> Result<(), CommandError> {
+    let Some((partition, lacking)) = refusal(shapes, &spec.request, policy, partitions) else {
+        return Ok(());
+    };
+    let would_do = |change: &&(&'static str, fn(&mut Request))| {
+        let mut request = spec.request.clone();
+        (change.1)(&mut request);
+        request != spec.request && refusal(shapes, &request, policy, partitions).is_none()
+    };
+    let change = CHANGES.iter().find(would_do).map(|(clause, _)| *clause);
+    Err(CommandError::NeverFits { partition, lacking, change })
+}
+
+/// The changes to a request that are tried for one that no nodes could run, each by itself.
+const CHANGES: &[(&str, fn(&mut Request))] = &[
+    ("without --gres-flags=enforce-binding", |r| r.cpus_near_gpus = false),
+    ("without --nodelist", |r| r.node_list.clear()),
+    ("without --exclude", |r| r.exclude.clear()),
+    ("without --constraint", |r| r.constraint = None),
+    ("without --contiguous", |r| r.contiguous = false),
+    ("on one node", |r| r.nodes = Some(NodeCount::exactly(1))),
+    ("without a number of nodes", |r| r.nodes = None),
+    ("without --ntasks-per-node", |r| r.tasks_per_node = None),
+    ("with one CPU a task", |r| r.cpus_per_task = None),
+    ("without a size of memory", |r| r.memory = MemoryRequest::Default),
+    ("without --tmp", |r| r.scratch = Mib::ZERO),
+    ("without a model of GPUs", |r| r.gpus.iter_mut().for_each(|g| g.model = None)),
+    ("without --gpu-memory", |r| r.gpu_memory = None),
+    ("without GPUs", |r| r.gpus.clear()),
+    ("without its other --gres", |r| r.gres.clear()),
+];
+
+/// The last of the partitions with what it lacks; `None` where one of them could run the request.
+fn refusal(
+    shapes: &mut Shapes,
+    request: &Request,
+    policy: &DevicePolicy,
+    partitions: &[Arc<Partition>],
+) -> Option<(String, String)> {
     let mut refusal = None;
     for partition in partitions {
-        match lacking(shapes, &spec.request, partition, policy) {
-            None => return Ok(()),
-            Some(lacking) => {
-                refusal =
-                    Some(CommandError::NeverFits { partition: partition.name.clone(), lacking });
-            }
-        }
+        let lacking = lacking(shapes, request, partition, policy)?;
+        refusal = Some((partition.name.clone(), lacking));
     }
-    refusal.map_or(Ok(()), Err)
+    refusal
 }
 
 /// What the partition lacks for the request, as a clause; `None` where nothing is known to lack.
@@ -38,7 +71,7 @@ fn lacking(
     partition: &Arc<Partition>,
     policy: &DevicePolicy,
 ) -> Option<String> {
-    let (registered, all) = shapes.in_partition(partition, &BTreeSet::new());
+    let (registered, _) = shapes.in_partition(partition, &BTreeSet::new());
     if registered < partition.nodes.len() {
         // Nodes are still to come, and what they have is not known.
         return None;
@@ -46,6 +79,24 @@ fn lacking(
     if let Some(outside) = request.node_list.iter().find(|name| !partition.nodes.contains(*name)) {
         return Some(format!("node {outside} is not in it"));
     }
+    let named = request.node_list.iter().filter_map(|name| Some((name, shapes.named(name)?)));
+    let unfit = named.into_iter().find_map(|(name, node)| {
+        super::nearness::barred(request, name, node).or_else(|| {
+            let short =
+                |bound: &&Bound| (bound.has)(node, request, policy) < (bound.needs)(request);
+            let bound = BOUNDS.iter().find(short)?;
+            let needs =
+                if bound.counted { format!("{} ", (bound.needs)(request)) } else { String::new() };
+            Some(format!(
+                "names node {name}, which has not the {needs}{} that it needs",
+                bound.what
+            ))
+        })
+    });
+    if unfit.is_some() {
+        return unfit;
+    }
+    let (_, all) = shapes.in_partition(partition, &BTreeSet::new());
     let all: Vec<&Node> = all.into_iter().map(|(node, _)| node).collect();
     if let Some(lacking) = gpus::lacking(&all, request, policy) {
         return Some(lacking);
@@ -114,6 +165,12 @@ const BOUNDS: &[Bound] = &[
         needs: |r| u64::from(r.cpus_near_gpus && r.wants_gpus()),
     },
     Bound { what: "CPUs", counted: true, has: |n, _, _| u64::from(n.cpus.len()), needs: cpus_each },
+    Bound {
+        what: "CPUs on the sockets of the GPUs that it has there",
+        counted: true,
+        has: |n, r, _| u64::from(cpus_near(n, r)),
+        needs: |r| if r.cpus_near_gpus && gpus_each(r) > 0 { cpus_each(r) } else { 0 },
+    },
     Bound { what: "MiB of memory", counted: true, has: |n, _, _| n.memory.0, needs: memory_each },
     Bound {
         what: "MiB of scratch disk",
@@ -245,9 +302,37 @@ fn in_total(request: &Request, nodes: &[Kind<'_>], policy: &DevicePolicy) -> Opt
     None
 }
 
+/// The most CPUs of a node that are on the sockets of GPUs that the request could have there.
+fn cpus_near(node: &Node, r: &Request) -> u32 {
+    let most = r.gpus.iter().map(|g| match g.scope {
+        GpuScope::Job | GpuScope::Node => g.count as usize,
+        GpuScope::Task | GpuScope::Socket => node.devices.len(),
+    });
+    let most = most.fold(0, usize::saturating_add);
+    let socket = |device: &Device| {
+        let domain = node.numa.iter().find(|domain| Some(domain.id) == device.numa)?;
+        Some(domain.socket)
+    };
+    let sockets: Option<BTreeSet<u32>> = node.devices.iter().map(socket).collect();
+    // Where a GPU's place is not known, it is near to all.
+    let Some(sockets) = sockets.filter(|sockets| !sockets.is_empty()) else {
+        return node.cpus.len();
+    };
+    let cpus = |socket: &u32| -> u32 {
+        node.numa.iter().filter(|d| d.socket == *socket).map(|d| d.cpus.len()).sum()
+    };
+    let mut cpus: Vec<u32> = sockets.iter().map(cpus).collect();
+    cpus.sort_unstable_by(|a, b| b.cmp(a));
+    cpus.into_iter().take(most).sum()
+}
+
 /// How many tasks an empty node could run, by CPUs, memory for each CPU and GPUs for each task.
 fn tasks_room(node: &Node, r: &Request, policy: &DevicePolicy) -> u64 {
-    let by_cpus = u64::from(node.cpus.len() / r.cpus_per_task());
+    let cpus = match r.cpus_near_gpus && r.gpus.iter().any(|g| g.count > 0) {
+        true => cpus_near(node, r),
+        false => node.cpus.len(),
+    };
+    let by_cpus = u64::from(cpus / r.cpus_per_task());
     let by_memory = match r.memory {
         MemoryRequest::PerCpu(Mib(mib)) if mib > 0 => {
             node.memory.0 / mib.saturating_mul(u64::from(r.cpus_per_task()))

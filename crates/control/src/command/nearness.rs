@@ -27,7 +27,8 @@ pub(super) fn check(
             return Ok(());
         }
         let Some(lacking) = lacking(state, &spec.request, &nodes, wanted) else { return Ok(()) };
-        refusal = Some(CommandError::NeverFits { partition: partition.name.clone(), lacking });
+        let (partition, change) = (partition.name.clone(), None);
+        refusal = Some(CommandError::NeverFits { partition, lacking, change });
     }
     refusal.map_or(Ok(()), Err)
 }
@@ -68,6 +69,26 @@ fn lacking(state: &State, request: &Request, nodes: &[&Node], wanted: u32) -> Op
         }
     }
     None
+}
+
+/// What keeps a request from a node that it names: its taints or its labels; with the change that
+/// would do.
+pub(super) fn barred(request: &Request, name: &str, node: &Node) -> Option<String> {
+    let none = Affinity::default();
+    let affinity = request.affinity.as_deref().unwrap_or(&none);
+    let taints: Vec<String> =
+        untolerated(node, &affinity.tolerations, &BARRING).map(ToString::to_string).collect();
+    if !taints.is_empty() {
+        let taints = taints.join(",");
+        return Some(format!(
+            "names node {name}, whose taints {taints} it does not tolerate (with \
+             --toleration={taints} it would)"
+        ));
+    }
+    // A kind stands for nodes of several names.
+    let by_name = affinity.node.required.iter().flat_map(|t| &t.all).any(|e| e.key == ".name");
+    (!by_name && !affinity.admits(node))
+        .then(|| format!("names node {name}, whose labels are not those that it requires"))
 }
 
 /// What keeps a request from all but too few nodes: labels that they lack, or taints that it does

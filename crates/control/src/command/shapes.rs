@@ -70,6 +70,11 @@ impl Shapes {
         self.kinds.iter().map(Arc::as_ref)
     }
 
+    /// A node of the same kind as the one of this name.
+    pub(super) fn named(&self, name: &str) -> Option<&Node> {
+        self.kinds.get(*self.of.get(name)?).map(Arc::as_ref)
+    }
+
     /// How many nodes of each kind a partition has, without those named.
     pub(super) fn in_partition(
         &mut self,
