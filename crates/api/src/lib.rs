@@ -57,10 +57,12 @@ pub use submit::{
     ClientFlags, JobEnd, PayloadView, ResourceLimit, ScriptView, StepAccess, SubmitRequest,
     SubmitResponse, Tool, Trial, WaitQuery, WaitResponse,
 };
-pub use whatif::{ADDED_NODES_MAX, AddNodes, MovedJob, WhatIfRequest, WhatIfResponse};
+pub use whatif::{
+    ADDED_NODES_MAX, AddNodes, MovedJob, PreemptedJob, WhatIfRequest, WhatIfResponse,
+};
 pub use why::{
-    BesideRow, BesideView, NODES_NAMED, NodesView, ReasonView, Suggestion, WhyPage, WhyQuery,
-    WhyView,
+    BesideRow, BesideView, NODES_NAMED, NodesView, PreemptedView, ReasonView, RunningJobsView,
+    Suggestion, WhyPage, WhyQuery, WhyView,
 };
 
 /// The most rows of one page.

@@ -54,6 +54,9 @@ pub struct WhatIfResponse {
     pub earlier: u32,
     /// How many waiting jobs keep their start.
     pub unmoved: u32,
+    /// Running jobs that would make room, in order of number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preempted: Vec<PreemptedJob>,
     /// The present.
     #[schema(value_type = i64)]
     pub now_ms: Timestamp,
@@ -78,4 +81,28 @@ pub struct MovedJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub after_ms: Option<Timestamp>,
+}
+
+/// A running job that would make room.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PreemptedJob {
+    /// The raw number.
+    pub id: u32,
+    /// The number users see.
+    pub job: String,
+    /// Its name.
+    pub name: String,
+    /// Its user.
+    pub user: String,
+    /// For which job.
+    pub by: String,
+    /// How: `cancel`, `requeue`, `checkpoint` or `suspend`.
+    pub mode: String,
+    /// When it is gone at the latest; where it is suspended, when it goes on.
+    #[schema(value_type = i64)]
+    pub until_ms: Timestamp,
+    /// When it would start again; absent where it does not, or cannot be foreseen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub again_ms: Option<Timestamp>,
 }

@@ -65,12 +65,60 @@ pub struct WhyView {
     /// cause first; the counts add up to the number of nodes. Empty where it does not wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodesView>,
+    /// Running jobs that may make room for it, by the rule that says so; empty where no rule does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_make_room: Vec<RunningJobsView>,
+    /// Running jobs that are kept from making room for it, by what keeps them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_running: Vec<RunningJobsView>,
+    /// Room was looked for among those that may make it, and there is not enough.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub room_in_vain: bool,
+    /// For whom it makes or made room last; absent where it never did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempted: Option<PreemptedView>,
     /// The answer about the node, or the other job, that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<BesideView>,
     /// A sentence about its end or its present state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+/// Running jobs with something in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunningJobsView {
+    /// What, as a clause.
+    pub what: String,
+    /// How many.
+    pub count: u32,
+    /// The first of them by number, as users see them.
+    pub jobs: Vec<String>,
+    /// When the first of them is not kept any more; absent where that is not a matter of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub until_ms: Option<Timestamp>,
+}
+
+/// The last preemption of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PreemptedView {
+    /// For which job.
+    pub by: String,
+    /// Its user; empty where it is forgotten.
+    pub user: String,
+    /// How: `cancel`, `requeue`, `checkpoint` or `suspend`.
+    pub mode: String,
+    /// When it was decided.
+    #[schema(value_type = i64)]
+    pub at_ms: Timestamp,
+    /// How often the job was preempted in all.
+    pub times: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde gives a reference
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// What is asked beside why a job waits.

@@ -100,7 +100,8 @@ fn like_slurm(report: &mut Report) {
     let pairs = cluster::distinct_pairs(&state);
     report.check(name, "distinct pairs at least 1000", pairs >= 1000);
     let starts: Vec<Promise> = outlook.starts.into_values().collect();
-    let broken = muster_plan_check::check_outlook(&state, NOW, &starts);
+    let plan = planner.plan(&state, NOW, Budget::UNLIMITED);
+    let broken = muster_plan_check::check_outlook(&state, &plan, &starts);
     report.check(name, "the outlook breaks no rule", broken.is_empty());
 }
 
@@ -195,7 +196,7 @@ fn looks(name: &str, state: &State, planner: &mut Planner, report: &mut Report) 
     report.add(name, "outlook of all", (took, "ms"), Some(OUTLOOK_MS), note);
     report.check(name, "every job has a start", outlook.starts.len() == state.index.pending.len());
     let starts: Vec<Promise> = outlook.starts.into_values().collect();
-    let (broken, took) = timed(|| muster_plan_check::check_outlook(state, NOW, &starts));
+    let (broken, took) = timed(|| muster_plan_check::check_outlook(state, &plan, &starts));
     report.add(name, "recount of the outlook", (took, "ms"), None, "plan-check");
     for one in broken.iter().take(3) {
         eprintln!("{one}");

@@ -144,6 +144,10 @@ fn lines_of(text: &mut String, state: &State, plan: &Plan) {
                 let _ = writeln!(text, "  reject {}: {reason}", title(state, *job));
             }
             Decision::Preempt(preempt) => preempt_lines(text, state, preempt),
+            Decision::Evict { job, node, taint, .. } => {
+                let node = state.node_name(*node);
+                let _ = writeln!(text, "  end {} on {node}: {taint}", title(state, *job));
+            }
             Decision::Resume { job } => {
                 let _ = writeln!(text, "  resume {}", title(state, *job));
             }

@@ -88,6 +88,7 @@ fn told(answer: &WhatIfResponse) -> String {
             None => writeln!(text, "{}: its start cannot be foreseen", job.name),
         };
     }
+    text.push_str(&preempted(answer));
     if answer.moved.is_empty() {
         let _ = writeln!(text, "no waiting job would start at another time ({})", kept(answer));
         return text;
@@ -131,6 +132,38 @@ pub(crate) fn moved(jobs: &[MovedJob], left_out: u32, now: Timestamp) -> String 
     text
 }
 
+/// Who would make room, and what becomes of them.
+fn preempted(answer: &WhatIfResponse) -> String {
+    if answer.preempted.is_empty() {
+        return String::new();
+    }
+    let heads = ["PREEMPTED", "NAME", "USER", "FOR", "HOW", "UNTIL", "STARTS AGAIN"];
+    let mut table = Table::new(&heads).yielding(&[
+        Yield::DropSame("USER"),
+        Yield::Shorten("NAME", 16),
+        Yield::Drop("USER"),
+    ]);
+    for job in answer.preempted.iter().take(LISTED_MAX) {
+        let again = match job.mode.as_str() {
+            "cancel" => "never".to_owned(),
+            "suspend" => "goes on then".to_owned(),
+            _ => moment(answer.now_ms, job.again_ms),
+        };
+        table.row(vec![
+            job.job.clone(),
+            job.name.clone(),
+            job.user.clone(),
+            job.by.clone(),
+            job.mode.clone(),
+            moment(answer.now_ms, Some(job.until_ms)),
+            again,
+        ]);
+    }
+    let many = answer.preempted.len();
+    let jobs = if many == 1 { "job" } else { "jobs" };
+    format!("{many} running {jobs} would be preempted\n{}", table.text(terminal_width()))
+}
+
 fn kept(answer: &WhatIfResponse) -> String {
     format!("{} unchanged", answer.unmoved)
 }
@@ -159,6 +192,7 @@ fn by(job: &MovedJob) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_api::PreemptedJob;
 
     #[test]
     fn losers_come_with_what_they_lose() {
@@ -169,5 +203,21 @@ mod tests {
         assert_eq!(by(&moved(at(0), None)), "cannot be foreseen");
         let answer = WhatIfResponse { unmoved: 3, ..WhatIfResponse::default() };
         assert_eq!(told(&answer), "no waiting job would start at another time (3 unchanged)\n");
+    }
+
+    #[test]
+    fn who_is_preempted_comes_first_with_what_becomes_of_it() {
+        let job = |mode: &str| PreemptedJob {
+            job: "12".to_owned(),
+            by: "30".to_owned(),
+            mode: mode.to_owned(),
+            ..PreemptedJob::default()
+        };
+        let preempted = vec![job("cancel"), job("suspend"), job("requeue")];
+        let text = told(&WhatIfResponse { preempted, ..WhatIfResponse::default() });
+        assert!(text.starts_with("3 running jobs would be preempted\nPREEMPTED"), "{text}");
+        for ending in ["never", "goes on then", "not foreseen"] {
+            assert!(text.contains(ending), "{text}");
+        }
     }
 }

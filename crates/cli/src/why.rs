@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use muster_api::{BesideRow, BesideView, QueueQuery, ReasonView, WhyQuery, WhyView};
+use muster_api::{
+    BesideRow, BesideView, QueueQuery, ReasonView, RunningJobsView, WhyQuery, WhyView,
+};
 use muster_client::Client;
 use muster_model::Reason;
 
@@ -107,6 +109,8 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     for advice in &view.advice {
         let _ = writeln!(text, "  measured: {advice}");
     }
+    text.push_str(&preempted(view));
+    text.push_str(&room_makers(view));
     text.push_str(&tally(view));
     if nothing_would_do(view) {
         text.push_str(
@@ -126,6 +130,42 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
             }
             let _ = writeln!(text, "      {}", update_command(&view.job, &suggestion.change));
         }
+    }
+    text
+}
+
+/// For whom it made room.
+fn preempted(view: &WhyView) -> String {
+    let Some(last) = &view.preempted else { return String::new() };
+    let user = if last.user.is_empty() { String::new() } else { format!(" of {}", last.user) };
+    let times =
+        if last.times > 1 { format!(", {} times in all", last.times) } else { String::new() };
+    let how = match last.mode.as_str() {
+        "suspend" => "suspended",
+        "cancel" => "cancelled",
+        _ => "put back in the queue",
+    };
+    let (by, at) = (&last.by, say::instant(last.at_ms));
+    format!("  preempted: for job {by}{user} at {at}, {how}{times}\n")
+}
+
+/// Who could make room for it, and who is kept from that.
+fn room_makers(view: &WhyView) -> String {
+    let jobs = |row: &RunningJobsView| {
+        let more = if row.count as usize > row.jobs.len() { ", …" } else { "" };
+        let noun = if row.count == 1 { "job" } else { "jobs" };
+        format!("{} {noun} {} ({}{more})", row.count, row.what, row.jobs.join(", "))
+    };
+    let mut text = String::new();
+    for row in &view.may_make_room {
+        let _ = writeln!(text, "  could make room: {}", jobs(row));
+    }
+    if view.room_in_vain && !view.may_make_room.is_empty() {
+        text.push_str("    even without them all it would not fit\n");
+    }
+    for row in &view.kept_running {
+        let until = row.until_ms.map_or(String::new(), |at| format!(" until {}", say::instant(at)));
+        let _ = writeln!(text, "  cannot make room: {}{until}", jobs(row));
     }
     text
 }
@@ -275,6 +315,49 @@ mod tests {
     use super::*;
     use muster_api::Suggestion;
     use muster_model::{JobId, Timestamp};
+
+    #[test]
+    fn who_could_make_room_is_told_with_who_could_not_and_why() {
+        let row = |what: &str, jobs: &[&str], until_ms| RunningJobsView {
+            what: what.to_owned(),
+            count: jobs.len() as u32,
+            jobs: jobs.iter().map(|job| (*job).to_owned()).collect(),
+            until_ms,
+        };
+        let view = WhyView {
+            may_make_room: vec![row(
+                "of QOS scavenger, which high may preempt",
+                &["12", "13"],
+                None,
+            )],
+            kept_running: vec![row(
+                "in their exempt time",
+                &["14"],
+                Some(Timestamp::from_secs(60)),
+            )],
+            room_in_vain: true,
+            ..WhyView::default()
+        };
+        let text = room_makers(&view);
+        let first = "  could make room: 2 jobs of QOS scavenger, which high may preempt (12, 13)\n";
+        assert!(text.starts_with(first), "{text}");
+        assert!(text.contains("even without them all it would not fit"), "{text}");
+        assert!(
+            text.contains("cannot make room: 1 job in their exempt time (14) until "),
+            "{text}"
+        );
+        let last = muster_api::PreemptedView {
+            by: "30".to_owned(),
+            user: "ada".to_owned(),
+            mode: "requeue".to_owned(),
+            at_ms: Timestamp::from_secs(60),
+            times: 2,
+        };
+        let view = WhyView { preempted: Some(last), ..WhyView::default() };
+        let text = preempted(&view);
+        assert!(text.starts_with("  preempted: for job 30 of ada at "), "{text}");
+        assert!(text.ends_with("put back in the queue, 2 times in all\n"), "{text}");
+    }
 
     #[test]
     fn the_binding_reason_comes_first_with_who_holds_what() {

@@ -19,6 +19,8 @@ section! {
         mode: PreemptMode = PreemptMode::Off, "word";
         /// Jobs in partitions of a higher tier may preempt those of lower tiers.
         tiers: bool = false, "true or false";
+        /// Jobs in a reservation that has begun may preempt those on its nodes that are not in it.
+        reservations: bool = false, "true or false";
         /// How jobs on borrowed quota give it back when the owner needs it; `off` is never.
         reclaim: PreemptMode = PreemptMode::Off, "word";
         /// Time between the polite and the final signal; 0 is `kill_wait`.
@@ -52,6 +54,7 @@ impl From<&PreemptionSection> for Preemption {
         Self {
             mode: section.mode,
             tiers: section.tiers,
+            reservations: section.reservations,
             reclaim: section.reclaim,
             grace: section.grace.into(),
             exempt: section.exempt.into(),
@@ -113,6 +116,12 @@ pub(crate) fn check(config: &Config, say: &mut Say) {
             let hint = Some("set mode, for example to \"requeue\"".to_owned());
             say("preemption", 0, "tiers", message.to_owned(), hint);
         }
+    }
+    let anyone = partitions_say || config.qos.iter().any(|q| q.preempt_mode.is_some());
+    if policy.reservations && policy.mode == PreemptMode::Off && !anyone {
+        let message = "reservations preempt nobody while mode is off everywhere";
+        let hint = Some("set mode, for example to \"requeue\"".to_owned());
+        say("preemption", 0, "reservations", message.to_owned(), hint);
     }
     qos(config, partitions_say, say);
 }

@@ -4,7 +4,7 @@ use crate::round::Breach;
 use crate::turn::Turn;
 use muster_model::placement::{DeviceGrant, NodeShare};
 use muster_model::{
-    ApplyError, Decision, EventKind, Hold, Job, JobId, Node, Plan, Reason, Start, State,
+    ApplyError, Decision, EventKind, Hold, Job, JobId, Node, Plan, Reason, Start, State, StopCause,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,6 +38,10 @@ pub(crate) fn apply(turn: &mut Turn, base: &State, plan: &Plan) -> Result<Outcom
             Decision::Preempt(preempt) => crate::preempt::apply(turn, preempt)?,
             Decision::Resume { job } => {
                 turn.apply(EventKind::JobSuspend { job: *job, suspend: false })?;
+            }
+            Decision::Evict { job, taint, .. } => {
+                let cause = StopCause::Taint(taint.clone());
+                turn.apply(EventKind::JobStop { job: *job, cause, hurry: false })?;
             }
         }
     }
@@ -107,6 +111,8 @@ fn jobs_of(decision: &Decision) -> Vec<JobId> {
         Decision::Start(starts) => starts.iter().map(|s| s.job).collect(),
         Decision::Reject { job, .. } | Decision::Resume { job } => vec![*job],
         Decision::Preempt(preempt) => preempt.starts.iter().map(|s| s.job).collect(),
+        // A running job cannot be held.
+        Decision::Evict { .. } => Vec::new(),
     }
 }
 
@@ -128,6 +134,10 @@ fn still_holds(state: &State, base: &State, decision: &Decision) -> bool {
         }
         Decision::Resume { job } => {
             unchanged(state, base, *job).is_some_and(|job| job.yields_cpus())
+        }
+        Decision::Evict { job, attempt, .. } => {
+            let runs = |job: &Arc<Job>| job.attempt == *attempt && job.state.holds_resources();
+            unchanged(state, base, *job).is_some_and(runs) && state.tainted == base.tainted
         }
     }
 }

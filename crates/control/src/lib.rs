@@ -37,8 +37,8 @@ pub use handle::{Handle, ReplyTo, Ticket};
 pub use metrics::{Counter, Counters};
 pub use muster_planner::topology::{Cost, cost, cost_instead};
 pub use muster_planner::{
-    Choice, Comparison, Explanation, NodeAnswer, ScorePart, Standing, StartWindow, Suggestion,
-    Unblock, Verdict,
+    Choice, Comparison, Explanation, NodeAnswer, RoomMakers, RunningJobs, ScorePart, Standing,
+    StartWindow, Suggestion, Unblock, Verdict,
 };
 pub use orders::Outgoing;
 pub use round::{Breach, Checking, Planning, Round};

@@ -177,6 +177,7 @@ fn grace_of(state: &State, job: &Job) -> Seconds {
         | StopCause::Deadline
         | StopCause::HetPeer
         | StopCause::ReservationOver => usual,
+        StopCause::Taint(_) => usual.max(checkpoint),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The planner and the checker that the daemon runs with.
 
 use crate::round::{Breach, Checking, Planning};
-use muster_model::{JobId, Plan, Reason, Resume, State, Timestamp};
+use muster_model::{JobId, Plan, Promise, Reason, Resume, State, Timestamp};
 use muster_planner::{Budget, Comparison, Explanation, NodeAnswer, Planner};
 use std::collections::BTreeMap;
 
@@ -31,6 +31,11 @@ impl Advisor {
     /// Everything about one waiting job.
     pub fn explain(&mut self, state: &State, job: JobId, now: Timestamp) -> Explanation {
         self.planner(state).explain(state, job, now)
+    }
+
+    /// When and where one waiting job would start, as everybody's outlook has it.
+    pub fn when(&mut self, state: &State, job: JobId, now: Timestamp) -> Option<Promise> {
+        self.planner(state).when(state, job, now)
     }
 
     /// Why a job is not on a node.

@@ -5,6 +5,7 @@ use crate::turn::Turn;
 use muster_model::{
     ApplyError, EventKind, Job, JobId, PreemptMode, Seconds, State, StopCause, Timestamp,
 };
+use muster_planner::taints::next_eviction;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ended jobs that one event forgets.
@@ -19,6 +20,8 @@ pub(crate) struct Timers {
     by_time: BTreeSet<(Timestamp, JobId)>,
     forget_again: Timestamp,
     reservations: Tender,
+    /// Taints were looked at up to here.
+    taints_seen: Timestamp,
 }
 
 impl Timers {
@@ -60,7 +63,8 @@ impl Timers {
             .ended
             .get_min()
             .map(|(ended, _)| ended.plus(state.policy.min_job_age).max(self.forget_again));
-        [job, forget, self.reservations.next(state)].into_iter().flatten().min()
+        let taint = next_eviction(state, self.taints_seen);
+        [job, forget, taint, self.reservations.next(state)].into_iter().flatten().min()
     }
 
     /// Does what is due. True where planning has reason to look.
@@ -78,7 +82,10 @@ impl Timers {
         self.refresh(&turn.state, &due, turn.at);
         self.forget(turn)?;
         let reserved = self.reservations.run(turn)?;
-        Ok(reserved || !due.is_empty())
+        // Whom a taint ends, the planner says.
+        let taint = next_eviction(&turn.state, self.taints_seen).is_some_and(|at| at <= turn.at);
+        self.taints_seen = self.taints_seen.max(turn.at);
+        Ok(reserved || taint || !due.is_empty())
     }
 
     /// Ended jobs leave the live list once they are old enough.

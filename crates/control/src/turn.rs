@@ -195,6 +195,7 @@ fn history_row(seq: u64, before: &Job, after: &Job) -> HistoryRow {
     }
     let state = match before.stop.as_ref().map(|s| &s.cause) {
         Some(StopCause::Preempted(_)) => JobState::Preempted,
+        Some(StopCause::Taint(_)) => JobState::NodeFail,
         Some(_) => JobState::Cancelled,
         // It was asked for a checkpoint and left by itself.
         None if before.eviction.is_some() => JobState::Preempted,

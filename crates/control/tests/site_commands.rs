@@ -107,7 +107,7 @@ fn a_change_is_refused_for_what_a_submission_would_be() {
     // One of the QOS is allowed: it may come, and stays where it is.
     update(JobChange { qos: Some("short".to_owned()), ..none() }).unwrap();
     update(JobChange { comment: Some("still there".to_owned()), ..none() }).unwrap();
-    let other = desk.try_with(|_| {}).unwrap();
+    let other = desk.try_with(|s| s.specs[0].time_limit = limit(300)).unwrap();
     let change = Box::new(JobChange { qos: Some("short".to_owned()), ..none() });
     let refused = desk.ask(&user(1000), Command::Update { jobs: one(other), change }).unwrap_err();
     assert!(refused.to_string().contains("MaxSubmitJobs"), "{refused}");

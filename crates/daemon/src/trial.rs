@@ -5,9 +5,9 @@ use crate::http::error::Refusal;
 use crate::submit;
 use muster_api::tres::Totals;
 use muster_api::{SubmitRequest, Trial};
+use muster_control::Advisor;
 use muster_control::command::{Principal, check_submission};
-use muster_control::{Advisor, Planning as _, StandardPlanner};
-use muster_model::{Decision, Event, EventKind, JobId, JobSpec, NodeId, Timestamp};
+use muster_model::{Event, EventKind, JobId, JobSpec, Timestamp};
 use std::sync::Arc;
 
 /// Says when and where this submission would start. Nothing is stored.
@@ -32,25 +32,13 @@ fn tried(app: &App, specs: Vec<JobSpec>) -> Result<Trial, Refusal> {
     let specs: Vec<Arc<JobSpec>> = specs.into_iter().map(Arc::new).collect();
     let event = Event { at: now, kind: EventKind::JobSubmitted { first, specs } };
     state.apply(&event).map_err(|error| Refusal::fault(error.to_string()))?;
-    // Planners of their own: this state is not one that others will ask about.
-    let plan = StandardPlanner::default().plan(&state, now);
-    let starts = plan.decisions.iter().find_map(|decision| match decision {
-        Decision::Start(starts) => starts.iter().find(|s| s.job == first),
-        _ => None,
-    });
-    let promised = plan.promises.iter().find(|promise| promise.job == first);
-    let (start, nodes): (Option<Timestamp>, Vec<NodeId>) = match (starts, promised) {
-        (Some(start), _) => (Some(now), start.placement.nodes.iter().map(|n| n.node).collect()),
-        (None, Some(promise)) => (Some(promise.start), promise.nodes.clone()),
-        (None, None) => {
-            let window = Advisor::default().explain(&state, first, now).start;
-            (window.map(|w| w.latest.unwrap_or(w.earliest)), Vec::new())
-        }
-    };
+    // A planner of its own: this state is not one that others will ask about.
+    let promise = Advisor::default().when(&state, first, now);
+    let (start, nodes) = promise.map_or((None, Vec::new()), |p| (Some(p.start), p.nodes));
     let Some(job) = state.job(first) else { return Ok(Trial::default()) };
     let names: Vec<String> = nodes.iter().map(|n| state.node_name(*n)).collect();
     Ok(Trial {
-        start_ms: start,
+        start_ms: start.filter(|at| *at != Timestamp::NEVER),
         node_list: muster_api::step::fold_hosts(&names),
         partition: job.spec.partitions.join(","),
         cpus: Totals::of(job).cpus,

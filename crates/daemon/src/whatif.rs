@@ -5,12 +5,13 @@ use crate::http::admin::config_refusal;
 use crate::http::error::Refusal;
 use crate::{site, submit};
 use muster_api::{
-    ADDED_NODES_MAX, AddNodes, MovedJob, PAGE_MAX, SubmitRequest, WhatIfRequest, WhatIfResponse,
+    ADDED_NODES_MAX, AddNodes, MovedJob, PAGE_MAX, PreemptedJob, SubmitRequest, WhatIfRequest,
+    WhatIfResponse,
 };
 use muster_config::Config;
 use muster_control::command::{Principal, check_submission};
 use muster_model::{Drain, EventKind, JobId, Node, NodeId, State, Timestamp};
-use muster_sim::{Moved, WhatIf};
+use muster_sim::{Moved, Preempted, WhatIf};
 use std::sync::Arc;
 
 /// Tries the changes; takes as long as two planning rounds over the whole queue.
@@ -112,15 +113,31 @@ fn submitted(
 
 /// A moved job for the wire.
 pub(crate) fn moved(found: &WhatIf, moved: &Moved) -> MovedJob {
-    let job = found.changed.job(moved.job);
-    MovedJob {
-        id: moved.job.0,
-        job: job.map_or_else(|| moved.job.to_string(), |job| job.display_id()),
-        name: job.map(|job| job.spec.name.clone()).unwrap_or_default(),
-        user: job.map(|job| job.spec.owner.user.clone()).unwrap_or_default(),
-        before_ms: moved.before,
-        after_ms: moved.after,
+    let (job, name, user) = titles(found, moved.job);
+    let (before_ms, after_ms) = (moved.before, moved.after);
+    MovedJob { id: moved.job.0, job, name, user, before_ms, after_ms }
+}
+
+fn preempted(found: &WhatIf, one: &Preempted) -> PreemptedJob {
+    let (job, name, user) = titles(found, one.job);
+    PreemptedJob {
+        id: one.job.0,
+        job,
+        name,
+        user,
+        by: titles(found, one.by).0,
+        mode: one.mode.word().to_owned(),
+        until_ms: one.until,
+        again_ms: one.again,
     }
+}
+
+/// The number that users see, the name and the user of a job.
+fn titles(found: &WhatIf, id: JobId) -> (String, String, String) {
+    let Some(job) = found.changed.job(id) else {
+        return (id.to_string(), String::new(), String::new());
+    };
+    (job.display_id(), job.spec.name.clone(), job.spec.owner.user.clone())
 }
 
 fn response(now: Timestamp, found: &WhatIf) -> WhatIfResponse {
@@ -139,6 +156,7 @@ fn response(now: Timestamp, found: &WhatIf) -> WhatIfResponse {
         later: later as u32,
         earlier: (found.moved.len() - later) as u32,
         unmoved: found.unmoved,
+        preempted: found.preempted.iter().take(most).map(|one| preempted(found, one)).collect(),
         now_ms: now,
     }
 }

@@ -141,6 +141,7 @@ fn launch(
         paused: Seconds(0),
         checkpointed: None,
         preemptions: 0,
+        preempted: None,
         suspend: false,
         ended: None,
         exit: None,

@@ -190,6 +190,7 @@ fn started_job(id: JobId, spec: JobSpec, placement: Placement) -> Job {
         paused: Seconds(0),
         checkpointed: None,
         preemptions: 0,
+        preempted: None,
         suspend: false,
         ended: None,
         exit: None,

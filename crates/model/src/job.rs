@@ -87,6 +87,9 @@ pub struct Job {
     /// How often it was preempted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub preemptions: u32,
+    /// By whom and how it was preempted last; kept when it waits, runs again or is over.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub preempted: Option<Arc<Eviction>>,
     /// When its last attempt ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ended: Option<Timestamp>,
@@ -199,6 +202,8 @@ pub enum StopCause {
     HetPeer,
     /// The reservation that it ran in is over.
     ReservationOver,
+    /// A node of it has this taint, which it does not tolerate (any more).
+    Taint(String),
 }
 
 /// A signal to deliver once.

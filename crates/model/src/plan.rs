@@ -67,6 +67,18 @@ pub enum Decision {
         /// The job.
         job: JobId,
     },
+    /// Ends a running job for a taint with `NoExecute` that it does not tolerate, or not any
+    /// longer.
+    Evict {
+        /// The job.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// The node that has the taint.
+        node: NodeId,
+        /// The taint as it is written.
+        taint: String,
+    },
 }
 
 /// Room made for jobs that then start together: all victims, or the decision is void.

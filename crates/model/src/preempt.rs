@@ -28,6 +28,19 @@ pub enum PreemptMode {
     Suspend,
 }
 
+impl PreemptMode {
+    /// The configuration's word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Cancel => "cancel",
+            Self::Requeue => "requeue",
+            Self::Checkpoint => "checkpoint",
+            Self::Suspend => "suspend",
+        }
+    }
+}
+
 /// What a QOS or a partition says about its own jobs as victims; `None` leaves it to the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -52,6 +65,10 @@ pub struct Preemption {
     /// A job in a partition of a higher tier may preempt those of lower tiers on nodes that both
     /// partitions have (Slurm's `preempt/partition_prio`).
     pub tiers: bool,
+    /// A job in a reservation that lies over the present may preempt jobs that are not in it on its
+    /// nodes: those that ran there before, or that are there by leave of another reservation.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reservations: bool,
     /// Jobs that run on borrowed quota may be reclaimed ([`Quota`]): in this mode, or in that of
     /// their QOS or partition where one says; `off` turns reclaiming off.
     pub reclaim: PreemptMode,
@@ -82,6 +99,7 @@ impl Default for Preemption {
         Self {
             mode: PreemptMode::Off,
             tiers: false,
+            reservations: false,
             reclaim: PreemptMode::Off,
             grace: Seconds(0),
             exempt: Seconds(0),

@@ -3,7 +3,8 @@
 use crate::usage::StoredTally;
 use crate::{
     Account, BlobId, GateTarget, Holder, Job, JobId, JobSpec, Licence, Node, NodeId, Partition,
-    Policy, Qos, RecentRuns, Reservation, SCHEMA_VERSION, Tally, Timestamp, Topology, is_default,
+    Policy, Qos, RecentRuns, Reservation, SCHEMA_VERSION, Taint, Tally, Timestamp, Topology,
+    is_default,
 };
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,8 @@ pub struct State {
     pub usage: OrdMap<Holder, Arc<Tally>>,
     /// How long users' last jobs ran, by user id, where the policy expects run times from that.
     pub recent: OrdMap<u32, RecentRuns>,
+    /// Since when nodes have their taints with `NoExecute`.
+    pub tainted: OrdMap<(NodeId, Taint), Timestamp>,
     /// Indexes over the above, kept by `apply`.
     pub index: Index,
 }
@@ -125,6 +128,8 @@ struct Parts {
     usage: Option<Vec<StoredTally>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     recent: BTreeMap<u32, RecentRuns>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tainted: Vec<(NodeId, Taint, Timestamp)>,
 }
 
 impl State {
@@ -220,6 +225,7 @@ impl From<State> for Parts {
         let usage = Some(state.stored_usage());
         Self {
             usage,
+            tainted: state.tainted.into_iter().map(|((node, t), at)| (node, t, at)).collect(),
             schema: SCHEMA_VERSION,
             seq: state.seq,
             now: state.now,
@@ -256,6 +262,7 @@ impl From<Parts> for State {
             qos: parts.qos.into_iter().map(|q| (q.name.clone(), q)).collect(),
             accounts: parts.accounts.into_iter().map(|a| (a.name.clone(), a)).collect(),
             partitions: parts.partitions.into_iter().map(|p| (p.name.clone(), p)).collect(),
+            tainted: parts.tainted.into_iter().map(|(node, t, at)| ((node, t), at)).collect(),
             ..Self::default()
         };
         state.index.arrays = parts.arrays.into_iter().collect();

@@ -85,6 +85,15 @@ pub enum NodeCause {
         /// The reservation.
         name: String,
     },
+    /// The job's own reservation has it, but not for all of its time limit.
+    ReservationTime {
+        /// The reservation.
+        name: String,
+        /// When it begins.
+        start: Timestamp,
+        /// When it is over; [`Timestamp::NEVER`] is without an end.
+        end: Timestamp,
+    },
     /// A reservation that is not the job's has it before the job would be over.
     Reserved {
         /// The reservation.
@@ -163,6 +172,7 @@ impl NodeCause {
             Self::Down { reason: String::new() },
             Self::Drained { reason: "new fan".to_owned() },
             Self::OutsideReservation { name: name() },
+            Self::ReservationTime { name: name(), start: at, end: at },
             Self::Reserved { name: name(), start: at, end: at, maintenance: true },
             Self::Rule { kind: RuleKind::Spread },
             Self::Busy { resource: "gpus".to_owned(), until: at, latest: at, held_by: jobs() },
@@ -208,6 +218,13 @@ impl NodeCause {
             Self::Down { reason } => why("down", reason),
             Self::Drained { reason } => why("drained", reason),
             Self::OutsideReservation { name } => format!("not in its reservation {name}"),
+            Self::ReservationTime { name, start, end } => {
+                let mut text = format!("in its reservation {name}, too short for its limit");
+                if let Some(clock) = clock {
+                    let _ = write!(text, " from {}", clock(*start));
+                }
+                text + &till(*end, *end, clock)
+            }
             Self::Reserved { name, start, end, maintenance } => {
                 let mut text = match maintenance {
                     true => "reserved for maintenance".to_owned(),

@@ -20,10 +20,12 @@ mod keys;
 mod layout;
 mod limits;
 mod order;
+mod outlook;
 mod packed;
 mod preempt;
 mod promise;
 mod reservation;
+mod taints;
 mod topology;
 mod usage;
 mod violation;
@@ -49,6 +51,7 @@ pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
     let with_held: Vec<&Start> = starts.iter().copied().chain(&held).collect();
     promise::check(&after, plan, &with_held, &mut found);
     preempt::check(state, plan, &mut found);
+    taints::check(state, plan, &mut found);
     reservation::check(state, plan, &starts, &mut found);
     found
 }
@@ -63,11 +66,12 @@ pub fn check_full(state: &State, plan: &Plan) -> Vec<Violation> {
     found
 }
 
-/// A whole outlook from zero: no instant at which more would be taken than there is, and no start
-/// that is not what its job asks for.
-pub fn check_outlook(state: &State, now: Timestamp, starts: &[Promise]) -> Vec<Violation> {
+/// A whole outlook from zero, behind the round that it begins with: no instant at which more would
+/// be taken than there is, no start that is not what its job asks for, and nobody kept from the
+/// room that is made for it.
+pub fn check_outlook(state: &State, plan: &Plan, starts: &[Promise]) -> Vec<Violation> {
     let mut found = Vec::new();
-    packed::check(state, now, &[], starts, &mut found);
+    outlook::check(state, plan, starts, &mut found);
     found
 }
 
@@ -106,7 +110,7 @@ fn decided(state: &State, plan: &Plan) -> BTreeSet<JobId> {
             Decision::Reject { job, .. } => vec![*job],
             // Room is held for them: they are dealt with.
             Decision::Preempt(preempt) => preempt.starts.iter().map(|s| s.job).collect(),
-            Decision::Resume { .. } => Vec::new(),
+            Decision::Resume { .. } | Decision::Evict { .. } => Vec::new(),
         })
         .chain(claimants)
         .collect()

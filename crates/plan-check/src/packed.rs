@@ -3,10 +3,11 @@
 
 use crate::fit::{New, OVERDUE_MS};
 use crate::layout::{fixed_gpus, own_cpus, required};
+use crate::outlook::waits_again;
 use crate::{Rule, Violation};
 use muster_model::{
-    Exclusive, GpuScope, Job, JobId, Node, NodeId, Promise, PromisedShare, Request, State,
-    Timestamp,
+    Exclusive, GpuScope, Job, JobId, Node, NodeId, PreemptMode, Promise, PromisedShare, Request,
+    State, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +51,8 @@ pub(crate) fn check(
             found.push(Violation::of(Rule::PromiseDelayed, promise.job, why));
             continue;
         }
-        let to = promise.start.plus_limit(state.expected_run(job, job.time_limit));
+        let limit = state.expected_run(job, limit_of(state, job, &promise.partition));
+        let to = promise.start.plus_limit(limit);
         for (id, share) in promise.nodes.iter().zip(&promise.shares) {
             by_node.entry(*id).or_default().push(stay(job, promise.start, to, share));
         }
@@ -67,6 +69,28 @@ pub(crate) fn check(
     for (name, stays) in &mut licences {
         stays.extend(holders(state, now, new, name));
         pack_licence(state, name, stays, found);
+    }
+}
+
+/// When what is past its latest end counts as gone.
+pub(crate) fn soon(now: Timestamp) -> Timestamp {
+    Timestamp::from_millis(now.millis().saturating_add(OVERDUE_MS))
+}
+
+/// The limit that a job has once it starts in a partition.
+pub(crate) fn limit_of(state: &State, job: &Job, partition: &str) -> TimeLimit {
+    let limit = match waits_again(job) {
+        Some(_) => job.spec.time_limit.unwrap_or(job.time_limit),
+        None => job.time_limit,
+    };
+    let most = state.partitions.get(partition).and_then(|p| p.max_time.seconds());
+    match (most, limit) {
+        // It is cut down to what the partition gives, where that is enough for it.
+        (Some(most), TimeLimit::Of(asked)) if job.spec.time_min.is_some() => {
+            TimeLimit::Of(asked.min(most))
+        }
+        (Some(most), TimeLimit::Unlimited) if job.spec.time_min.is_some() => TimeLimit::Of(most),
+        _ => limit,
     }
 }
 
@@ -94,7 +118,8 @@ fn stay(job: &Job, from: Timestamp, to: Timestamp, share: &PromisedShare) -> Sta
 /// What is wrong with one promise by itself.
 fn wrong(state: &State, now: Timestamp, job: &Job, promise: &Promise) -> Option<String> {
     let request = &job.spec.request;
-    if !job.is_pending() || promise.start < now {
+    let waits = job.is_pending() || waits_again(job).is_some_and(|then| then <= promise.start);
+    if !waits || promise.start < now {
         return Some("its promised start is past, or it does not wait".to_owned());
     }
     let Some(partition) = state.partitions.get(&promise.partition) else {
@@ -143,7 +168,7 @@ fn may_be_in_parts(request: &Request) -> bool {
 
 /// What is on a node already, or starts there with the plan.
 fn there(state: &State, now: Timestamp, new: &[New<'_>], node: &Node) -> Vec<Stay> {
-    let soon = Timestamp::from_millis(now.millis().saturating_add(OVERDUE_MS));
+    let soon = soon(now);
     let running = state.index.on_node.get(&node.id).into_iter().flatten();
     let running = running.filter_map(|id| state.jobs.get(id)).filter_map(|job| {
         Some((job.as_ref(), job.placement.as_deref()?, state.expected_end(job, now)?.max(soon)))
@@ -156,8 +181,11 @@ fn there(state: &State, now: Timestamp, new: &[New<'_>], node: &Node) -> Vec<Sta
             kind: if share.exclusive { Exclusive::Node } else { job.spec.request.exclusive },
             from: now,
             to,
-            cpus: share.cpus.iter().filter(|cpu| is_own(node, *cpu)).count() as u32
-                + share.cpu_pool,
+            // Who stands still for others has no CPUs while they run; those of a pool are not lent.
+            cpus: match job.makes_way_by(PreemptMode::Suspend) {
+                true => 0,
+                false => share.cpus.iter().filter(|cpu| is_own(node, *cpu)).count() as u32,
+            } + share.cpu_pool,
             memory: share.memory.0,
             devices: share
                 .devices
@@ -228,7 +256,7 @@ fn tolerate(a: &Stay, b: &Stay) -> bool {
 }
 
 fn holders(state: &State, now: Timestamp, new: &[New<'_>], name: &str) -> Vec<Loan> {
-    let soon = Timestamp::from_millis(now.millis().saturating_add(OVERDUE_MS));
+    let soon = soon(now);
     let active = state.index.active.iter().filter_map(|id| state.jobs.get(id));
     let running = active.filter_map(|job| {
         let count = *job.placement.as_ref()?.licences.get(name)?;

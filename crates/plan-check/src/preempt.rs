@@ -8,15 +8,15 @@ use crate::keys::Keys;
 use crate::{Rule, Violation, affinity, layout, limits, order, promise, starts, usage, waiting};
 use muster_model::{
     Account, Amounts, Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId,
-    JobKind, JobState, Node, NodeId, Plan, Preempt, PreemptMode, QuotaAmount, Start, State,
-    Timestamp, Usage, Victim,
+    JobKind, JobState, Node, NodeId, Plan, Preempt, PreemptMode, QuotaAmount, Reservation, Start,
+    State, Timestamp, Usage, Victim,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Up to so many accounts above each other.
 const DEPTH_MAX: usize = 64;
 
-fn preempts(plan: &Plan) -> impl Iterator<Item = &Preempt> {
+pub(crate) fn preempts(plan: &Plan) -> impl Iterator<Item = &Preempt> {
     plan.decisions.iter().filter_map(|d| match d {
         Decision::Preempt(preempt) => Some(preempt.as_ref()),
         _ => None,
@@ -24,7 +24,7 @@ fn preempts(plan: &Plan) -> impl Iterator<Item = &Preempt> {
 }
 
 /// The claims whose victims have not all made their room, as the starts that they will be.
-fn live_claims(state: &State, plan: &Plan) -> Vec<(Start, Vec<Victim>)> {
+pub(crate) fn live_claims(state: &State, plan: &Plan) -> Vec<(Start, Vec<Victim>)> {
     let started: BTreeSet<JobId> = starts(plan).iter().map(|s| s.job).collect();
     state
         .index
@@ -162,8 +162,15 @@ fn leader(preempt: &Preempt) -> JobId {
 }
 
 fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violation>) {
-    let by: Vec<&Job> =
-        preempt.starts.iter().filter_map(|s| state.jobs.get(&s.job).map(AsRef::as_ref)).collect();
+    let by: Vec<(&Job, Option<&Reservation>)> = preempt
+        .starts
+        .iter()
+        .filter_map(|s| {
+            let own =
+                s.placement.reservation.as_ref().and_then(|name| state.reservations.get(name));
+            Some((state.jobs.get(&s.job)?.as_ref(), own.map(AsRef::as_ref)))
+        })
+        .collect();
     let tier = preempt
         .starts
         .iter()
@@ -192,7 +199,10 @@ fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violat
         if !started_with(state, job).iter().all(|id| present.contains(id)) {
             say(Rule::VictimGang, "is preempted without the rest of its gang".to_owned());
         }
-        if let Some(why) = by.iter().find_map(|by| protected(state, by, tier, job, victim, more)) {
+        let right = |own: &Option<&Reservation>| in_the_way(state, plan.now, *own, job);
+        let judge =
+            |(by, own): &(&Job, _)| protected(state, by, (tier, right(own)), job, victim, more);
+        if let Some(why) = by.iter().find_map(judge) {
             say(Rule::VictimProtected, why);
         }
         let exempt = exempt(state, job);
@@ -227,11 +237,27 @@ fn partition<'a>(state: &'a State, job: &Job) -> Option<&'a muster_model::Partit
     state.partitions.get(&placement.partition).map(AsRef::as_ref)
 }
 
-/// Why the job may not be preempted so; `None` where it may.
+/// True where the site lets who is in a reservation preempt who is on its nodes and not in it, and
+/// the job is such a one.
+fn in_the_way(state: &State, now: Timestamp, own: Option<&Reservation>, job: &Job) -> bool {
+    let (Some(own), Some(placement)) = (own, &job.placement) else { return false };
+    let inside = placement.reservation.as_ref();
+    let theirs = inside.and_then(|name| state.reservations.get(name)).map(AsRef::as_ref);
+    state.policy.preemption.reservations
+        && own.is_active(now)
+        && inside != Some(&own.name)
+        && placement.nodes.iter().any(|share| {
+            crate::reservation::takes_of(own, job, share)
+                && !theirs.is_some_and(|other| crate::reservation::takes_of(other, job, share))
+        })
+}
+
+/// Why the job may not be preempted so; `None` where it may. `right` is the tier of who preempts,
+/// and whether its reservation lets it.
 fn protected(
     state: &State,
     by: &Job,
-    tier: u32,
+    (tier, by_reservation): (u32, bool),
     job: &Job,
     victim: &Victim,
     more: Amounts,
@@ -242,7 +268,7 @@ fn protected(
         state.qos.get(&a.spec.qos).is_some_and(|q| q.preempts.contains(&b.spec.qos))
     };
     let by_tier = policy.tiers && tier != own_tier;
-    let outranks = if by_tier { tier > own_tier } else { lists(by, job) };
+    let outranks = by_reservation || if by_tier { tier > own_tier } else { lists(by, job) };
     let outranked = if by_tier { own_tier > tier } else { lists(job, by) };
     let guaranteed = state.accounts.values().any(|a| a.quota.guarantee.is_some());
     let (mine, theirs) = (owner(state, by), owner(state, job));

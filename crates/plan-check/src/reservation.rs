@@ -110,7 +110,7 @@ fn meets(other: &Reservation, from: Timestamp, end: Timestamp) -> bool {
 }
 
 /// True where the share has something that the reservation has too.
-fn takes_of(other: &Reservation, job: &Job, share: &NodeShare) -> bool {
+pub(crate) fn takes_of(other: &Reservation, job: &Job, share: &NodeShare) -> bool {
     let Some(reserved) = other.on(share.node) else { return false };
     let alone = share.exclusive || job.spec.request.exclusive != Exclusive::No;
     reserved.part.as_ref().is_none_or(|part| {

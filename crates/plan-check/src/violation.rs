@@ -127,6 +127,10 @@ pub enum Rule {
     ClaimTaken,
     /// A job that goes on while others run on its CPUs.
     ResumeInUse,
+    /// A job that is ended for a taint that does not ask for it.
+    GroundlessEviction,
+    /// A job that stays though a taint of its node ends it.
+    TaintIgnored,
     /// A job that may start now was left waiting.
     LeftWaiting,
 }
@@ -189,12 +193,14 @@ impl Rule {
             Self::VictimNeedless => "VICTIM_NEEDLESS",
             Self::ClaimTaken => "CLAIM_TAKEN",
             Self::ResumeInUse => "RESUME_IN_USE",
+            Self::GroundlessEviction => "GROUNDLESS_EVICTION",
+            Self::TaintIgnored => "TAINT_IGNORED",
             Self::LeftWaiting => "LEFT_WAITING",
         }
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 57] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -249,6 +255,8 @@ impl Rule {
         Self::VictimNeedless,
         Self::ClaimTaken,
         Self::ResumeInUse,
+        Self::GroundlessEviction,
+        Self::TaintIgnored,
         Self::LeftWaiting,
     ];
 }

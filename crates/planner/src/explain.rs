@@ -3,13 +3,16 @@
 use crate::cache::Cache;
 use crate::gates::gate_reasons;
 use crate::order::{Keys, OrderKey};
+use crate::outlook::outlook;
+use crate::preempt::RoomMakers;
 use crate::queue::group;
 use crate::reasons::Reasoner;
+use crate::round::Outcome;
 use crate::suggest::{Suggestion, suggestions};
 use crate::timeline;
 use crate::together::first;
 use crate::unblock::{Unblock, unblock};
-use muster_model::{Job, JobId, NodeId, NodeTally, Reason, State, Timestamp, Work};
+use muster_model::{Decision, Job, JobId, NodeId, NodeTally, Reason, State, Timestamp, Work};
 use std::sync::Arc;
 
 /// The latest start is worked out behind at most so many waiting jobs.
@@ -32,6 +35,9 @@ pub struct Explanation {
     pub tally: Vec<NodeTally>,
     /// For each reason, who holds what it is about and until when.
     pub unblocks: Vec<Unblock>,
+    /// Who could make room for it, and who is kept from that; `None` where no rule lets it preempt
+    /// anybody, or it does not wait for others.
+    pub room_makers: Option<RoomMakers>,
 }
 
 /// Bounds on a start, if running jobs take their whole limits.
@@ -67,12 +73,34 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     let unblocks = reasons.iter().map(|reason| unblock(state, job, reason, now)).collect();
     let is_free = job.eligible.is_some_and(|at| at <= now);
     let promise = outcome.plan.promises.iter().find(|p| p.job == id);
+    let room = crate::preempt::room_of(&outcome.plan, job);
+    let nodes = match (&room, promise) {
+        (Some(room), _) => room.nodes.iter().map(|share| share.node).collect(),
+        (None, Some(promise)) => promise.nodes.clone(),
+        (None, None) => Vec::new(),
+    };
     let start = if starts_now {
         Some(StartWindow { earliest: now, latest: Some(now) })
-    } else if reasons.iter().all(waits_for_others) {
-        window(cache, state, job, now, &ahead, promise.map(|p| p.start))
+    } else if reasons.iter().all(|reason| waits_for_others(reason) || waits_for_time(reason)) {
+        // A promise does not know of those that make room and come back to the queue.
+        let comes_back = !state.index.evicted.is_empty()
+            || outcome.plan.decisions.iter().any(|d| matches!(d, Decision::Preempt(_)));
+        let latest = match promise {
+            Some(promise) if !comes_back => Some(promise.start),
+            Some(promise) if ahead.len() > AHEAD_MAX => Some(promise.start),
+            None if ahead.len() > AHEAD_MAX => None,
+            _ => outlook(cache, state, now, outcome, Some(id)).starts.get(&id).map(|p| p.start),
+        };
+        match reasons.iter().any(waits_for_time) {
+            true => latest.map(|at| StartWindow { earliest: at, latest: Some(at) }),
+            false => window(cache, state, job, now, latest),
+        }
     } else {
         None
+    };
+    let room_makers = match !starts_now && reasons.iter().all(waits_for_others) {
+        true => room_makers(cache, state, job, now, outcome),
+        false => None,
     };
     let suggestions = if starts_now {
         Vec::new()
@@ -82,12 +110,28 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     Explanation {
         reasons,
         start,
-        nodes: promise.map(|p| p.nodes.clone()).unwrap_or_default(),
+        nodes,
         ahead: is_free.then_some(ahead.len() as u32),
         suggestions,
         tally,
         unblocks,
+        room_makers,
     }
+}
+
+/// Who could make room for a job and all that start with it.
+fn room_makers(
+    cache: &Cache,
+    state: &State,
+    job: &Arc<Job>,
+    now: Timestamp,
+    outcome: &Outcome,
+) -> Option<RoomMakers> {
+    let group = group(state, leader(state, job))?;
+    let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job, now)).collect();
+    let mut found = crate::preempt::room_makers(state, &cache.world, now, &asks, &group)?;
+    found.in_vain = outcome.in_vain.contains(&group[0].id);
+    Some(found)
 }
 
 /// All reasons for which one job waits, the binding one first; empty where it does not wait.
@@ -112,6 +156,18 @@ const fn waits_for_others(reason: &Reason) -> bool {
             | Reason::Reserved { .. }
             | Reason::ReservationWaits { .. }
             | Reason::ReservationTooShort { .. }
+    )
+}
+
+/// True for what ends at an instant that an outlook knows.
+const fn waits_for_time(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::MakingRoom { .. }
+            | Reason::ArrayTaskLimit { .. }
+            | Reason::AssociationLimit(_)
+            | Reason::QosLimit(_)
+            | Reason::BeginTime { .. }
     )
 }
 
@@ -172,6 +228,9 @@ fn all_reasons(
     if let Some(reserved) = reasoner.reserved_alone(job) {
         return vec![reserved];
     }
+    if let Some(lonely) = reasoner.near_nobody(job) {
+        return vec![lonely];
+    }
     let behind = reasoner.head_of(job).filter(|head| *head != job.id);
     let key = reasoner.keys.of(job);
     let waits = reasoner.wait_reason(job, key, ahead as u32, behind);
@@ -183,49 +242,22 @@ fn all_reasons(
     reasons
 }
 
-/// The bounds on the start, by laying the queue out on the timeline.
+/// The bounds on the start: as if nobody else waited, and as an outlook has it.
 fn window(
     cache: &mut Cache,
     state: &State,
     job: &Arc<Job>,
     now: Timestamp,
-    ahead: &[JobId],
-    promised: Option<Timestamp>,
+    latest: Option<Timestamp>,
 ) -> Option<StartWindow> {
-    let mut placed = Vec::new();
-    let lay = |cache: &mut Cache, job: &Arc<Job>, placed: &mut Vec<timeline::Places>| {
-        let group = group(state, first(state, job))?;
-        let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job, now)).collect();
-        let parts: Vec<Vec<&crate::ask::Ask>> =
-            asks.iter().map(|asks| asks.iter().collect()).collect();
-        let mut work = Work::default();
-        let (start, places) = timeline::earliest(&mut cache.world, &parts, now, &mut work)?;
-        placed.push(places);
-        Some(start)
-    };
-    let earliest = lay(cache, job, &mut placed);
-    undo_all(cache, &mut placed);
-    let latest = if promised.is_some() {
-        promised
-    } else if ahead.len() > AHEAD_MAX {
-        None
-    } else {
-        for id in ahead {
-            if let Some(before) = state.jobs.get(id) {
-                lay(cache, before, &mut placed);
-            }
-        }
-        let start = lay(cache, job, &mut placed);
-        undo_all(cache, &mut placed);
-        start
-    };
+    let group = group(state, first(state, job))?;
+    let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job, now)).collect();
+    let parts: Vec<Vec<&crate::ask::Ask>> = asks.iter().map(|asks| asks.iter().collect()).collect();
+    let mut work = Work::default();
+    let found = timeline::earliest(&mut cache.world, &parts, now, &mut work);
+    let (earliest, places) = found?;
+    timeline::undo(&mut cache.world, &places);
     let known = |at: &Timestamp| *at != Timestamp::NEVER;
-    let earliest = earliest.filter(known)?;
+    let earliest = Some(earliest).filter(known)?;
     Some(StartWindow { earliest, latest: latest.filter(known).map(|at| at.max(earliest)) })
-}
-
-fn undo_all(cache: &mut Cache, placed: &mut Vec<timeline::Places>) {
-    while let Some(places) = placed.pop() {
-        timeline::undo(&mut cache.world, &places);
-    }
 }

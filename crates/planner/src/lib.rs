@@ -47,6 +47,7 @@ mod simple;
 mod start;
 mod suggest;
 mod switches;
+pub mod taints;
 mod tally;
 mod timeline;
 mod together;
@@ -58,13 +59,14 @@ pub use compare::{Choice, Comparison, NodeAnswer, NodeScore, ScorePart, Standing
 pub use explain::{Explanation, StartWindow};
 pub use order::priority;
 pub use outlook::Outlook;
+pub use preempt::{RoomMakers, RunningJobs};
 pub use reservations::Slot;
 pub use round::Budget;
 pub use suggest::{Change, Suggestion};
 pub use unblock::Unblock;
 
 use cache::Cache;
-use muster_model::{Event, JobId, Plan, Reason, State, Timestamp};
+use muster_model::{Event, JobId, Plan, Promise, Reason, State, Timestamp};
 use pool::PoolCache;
 use std::collections::BTreeMap;
 
@@ -109,12 +111,20 @@ impl Planner {
     }
 
     /// When every waiting job would start, if nobody else came and every job took its whole limit:
-    /// the next round's starts, then the queue in order, none delayed by one after it.
+    /// the next round's starts, those for whom room is made, then the queue in order, none delayed
+    /// by one after it.
     ///
     /// Costs about as much as a round with a promise for everybody.
     pub fn outlook(&mut self, state: &State, now: Timestamp) -> Outlook {
         let memo = self.cache.planned(state, now);
-        outlook::outlook(&self.cache, state, now, &memo.outcome)
+        outlook::outlook(&self.cache, state, now, &memo.outcome, None)
+    }
+
+    /// When and where one waiting job would start: its part of [`Planner::outlook`], which is laid
+    /// out only as far as that. `None` where it has none.
+    pub fn when(&mut self, state: &State, job: JobId, now: Timestamp) -> Option<Promise> {
+        let memo = self.cache.planned(state, now);
+        outlook::outlook(&self.cache, state, now, &memo.outcome, Some(job)).starts.remove(&job)
     }
 
     /// Why each waiting job waits, the binding reason of each: one pass over the queue, answered

@@ -42,9 +42,11 @@ impl<'a> Keys<'a> {
         Self { state, priorities: multifactor.then(|| Priorities::new(state, now)) }
     }
 
-    /// The place of a job.
+    /// The place of a job, also of one that is otherwise than the state has it.
     pub(crate) fn of(&self, job: &Job) -> OrderKey {
-        self.live(waiting_key(self.state, job))
+        let key = waiting_key(self.state, job);
+        let Some(priorities) = &self.priorities else { return key };
+        (key.0, Reverse(priorities.of(job)), key.2, key.3)
     }
 
     /// The place of the job with this waiting key.

@@ -276,6 +276,17 @@ impl Queue {
         self.by_key.iter().filter_map(of).collect()
     }
 
+    /// What is known of shapes by what they are, by number.
+    pub(crate) fn by_number<'a, T>(
+        &self,
+        by_shape: &'a BTreeMap<Arc<ShapeKey>, T>,
+    ) -> BTreeMap<usize, &'a T> {
+        let of = |(key, known): (&Arc<ShapeKey>, &'a T)| {
+            Some((*self.by_key.get(&(key.print, Arc::clone(key)))?, known))
+        };
+        by_shape.iter().filter_map(of).collect()
+    }
+
     /// The asks of the shapes that came since this was last called.
     pub(crate) fn fresh(&mut self) -> Vec<Asks> {
         let fresh = std::mem::take(&mut self.fresh);

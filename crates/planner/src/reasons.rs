@@ -14,7 +14,8 @@ use crate::shortage;
 use crate::together;
 use crate::world::{Bare, World};
 use muster_model::{
-    Decision, Job, JobId, NodeId, PartitionState, Reason, State, TimeLimit, Timestamp, Work,
+    Decision, Job, JobId, NodeId, PartitionState, Reason, RuleKind, State, TimeLimit, Timestamp,
+    Work,
 };
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,7 +198,8 @@ impl<'a> Reasoner<'a> {
 
     fn verdict(&self, job: &Arc<Job>) -> Verdict {
         let limit = || group(self.state, job).and_then(|group| self.limit_on(&group)).cloned();
-        match self.blocked(job).or_else(limit).or_else(|| self.reserved(job)) {
+        let blocked = self.blocked(job).or_else(limit).or_else(|| self.reserved(job));
+        match blocked.or_else(|| self.near_nobody(job)) {
             Some(reason) => Verdict::Blocked(reason),
             None => Verdict::Waits(self.head_of(job)),
         }
@@ -252,6 +254,20 @@ impl<'a> Reasoner<'a> {
     pub(crate) fn reserved_alone(&self, job: &Job) -> Option<Reason> {
         let asks = asks(self.state, job, self.now);
         crate::reservations::reserved(&self.cache.world, &asks, &self.order, self.now)
+    }
+
+    /// The rule of a job that has to be near others, where none of those runs: whoever else waits
+    /// or ends, it does not start.
+    pub(crate) fn near_nobody(&self, job: &Arc<Job>) -> Option<Reason> {
+        let group = group(self.state, job)?;
+        group.into_iter().find_map(|job| {
+            let asks = asks(self.state, job, self.now);
+            let ask = asks.first()?;
+            let span = Span::of(self.now, self.now, ask.limit);
+            crate::affinity::is_near_nobody(&self.cache.world, ask, span).then(|| {
+                crate::affinity::ruled_out(&self.cache.world, ask, span, RuleKind::JobAffinity)
+            })
+        })
     }
 
     /// True where it has nodes on a world if it starts now.

@@ -81,6 +81,8 @@ pub(crate) struct Outcome {
     pub(crate) stopped_at: Option<OrderKey>,
     /// Shapes that limits hold, with the first that does.
     pub(crate) held: BTreeMap<Arc<ShapeKey>, Reason>,
+    /// The first of groups for which victims were looked for in vain.
+    pub(crate) in_vain: BTreeSet<JobId>,
 }
 
 /// A round under way.
@@ -229,6 +231,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
     let mut first = Walk::blank(&state.policy, 0, now);
     let under_way = round.budget.resume.as_ref().map(|r| r.started.clone());
     round.preempting.spared.extend(under_way.unwrap_or_default());
+    round.heed_taints();
     // A claimant's room is made only when those are gone that have it.
     round.take_up_claims(&mut first);
     round.take_back();
@@ -280,6 +283,17 @@ impl Round<'_> {
                 world.level_of(ask);
             });
         }
+    }
+
+    /// Ends jobs for the taints of their nodes; what they have is nobody's yet.
+    fn heed_taints(&mut self) {
+        let evictions = crate::taints::evictions(self.state, self.now);
+        let leaving = evictions.iter().filter_map(|decision| match decision {
+            Decision::Evict { job, .. } => Some(*job),
+            _ => None,
+        });
+        self.preempting.spared.extend(leaving);
+        self.preempting.decisions.extend(evictions);
     }
 
     fn set_order(&mut self) {
@@ -545,6 +559,7 @@ impl Round<'_> {
         // Victims that go change what the walk saw so far: the next round begins anew.
         let made_room = !self.preempting.decisions.is_empty();
         decisions.append(&mut self.preempting.decisions);
+        let in_vain = std::mem::take(&mut self.preempting.in_vain);
         walked.extend(self.started[before..].iter().flatten().map(|s| s.job.id));
         let any_started = !self.started.is_empty();
         decisions.extend(self.started.into_iter().map(|group| {
@@ -582,6 +597,7 @@ impl Round<'_> {
             true => BTreeMap::new(),
             false => self.cache.queue.by_shape(&walk.held),
         };
-        Outcome { plan, promised: walk.depth.into_heads(), stopped_at: walk.stopped_at, held }
+        let (promised, stopped_at) = (walk.depth.into_heads(), walk.stopped_at);
+        Outcome { plan, promised, stopped_at, held, in_vain }
     }
 }

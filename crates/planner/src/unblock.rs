@@ -38,30 +38,57 @@ pub(crate) fn unblock(state: &State, job: &Job, reason: &Reason, now: Timestamp)
     }
 }
 
+/// Those whose jobs use a limit that the ends of jobs set free.
+pub(crate) struct Users<'a> {
+    state: &'a State,
+    hit: &'a LimitHit,
+    holder: Holder,
+}
+
+impl<'a> Users<'a> {
+    /// `None` where the ends of jobs do not set the limit free.
+    pub(crate) fn of(state: &'a State, job: &Job, hit: &'a LimitHit) -> Option<Self> {
+        let is_freed = matches!(
+            hit.limit,
+            LimitName::GrpJobs
+                | LimitName::MaxJobs
+                | LimitName::MaxJobsPerAccount
+                | LimitName::GrpTres
+                | LimitName::MaxTresPerUser
+                | LimitName::MaxTresPerAccount
+        );
+        let holder = state.holders(job).into_iter().find(|holder| named(holder) == hit.whose);
+        Some(Self { state, hit, holder: holder.filter(|_| is_freed)? })
+    }
+
+    /// True where a job is one of theirs.
+    pub(crate) fn has(&self, job: &Job) -> bool {
+        self.state.holders(job).contains(&self.holder)
+    }
+
+    /// What runs of them: until when at the latest, which job, and how much it uses.
+    pub(crate) fn running(&self, now: Timestamp) -> Vec<(Timestamp, JobId, u64)> {
+        let running = self.state.index.active.iter().filter_map(|id| self.state.jobs.get(id));
+        let uses = |job: &Job| match &self.hit.tres {
+            Some(kind) => job.charge.get(kind),
+            None => 1,
+        };
+        let mut users: Vec<(Timestamp, JobId, u64)> = running
+            .filter(|job| uses(job) > 0 && self.has(job))
+            .map(|job| {
+                let end = job.ends_at_latest().unwrap_or(Timestamp::NEVER);
+                (effective_end(end, now), job.id, uses(job))
+            })
+            .collect();
+        users.sort_unstable();
+        users
+    }
+}
+
 /// The jobs that use a limit up, and the end after which there is room under it.
 fn of_limit(state: &State, job: &Job, hit: &LimitHit, now: Timestamp) -> Unblock {
-    let counts =
-        matches!(hit.limit, LimitName::GrpJobs | LimitName::MaxJobs | LimitName::MaxJobsPerAccount);
-    let held = matches!(
-        hit.limit,
-        LimitName::GrpTres | LimitName::MaxTresPerUser | LimitName::MaxTresPerAccount
-    );
-    // Other limits are not set free by the end of a job.
-    let holder = state.holders(job).into_iter().find(|holder| named(holder) == hit.whose);
-    let Some(holder) = holder.filter(|_| counts || held) else { return Unblock::default() };
-    let running = state.index.active.iter().filter_map(|id| state.jobs.get(id));
-    let uses = |job: &Job| match &hit.tres {
-        Some(kind) => job.charge.get(kind),
-        None => 1,
-    };
-    let mut users: Vec<(Timestamp, JobId, u64)> = running
-        .filter(|job| uses(job) > 0 && state.holders(job).contains(&holder))
-        .map(|job| {
-            let end = job.ends_at_latest().unwrap_or(Timestamp::NEVER);
-            (effective_end(end, now), job.id, uses(job))
-        })
-        .collect();
-    users.sort_unstable();
+    let Some(users) = Users::of(state, job, hit) else { return Unblock::default() };
+    let users = users.running(now);
     let mut over = hit.used.saturating_add(hit.asked).saturating_sub(hit.most);
     let mut until = None;
     for (end, _, part) in &users {

@@ -495,6 +495,40 @@ impl World {
         }
     }
 
+    /// Puts on the nodes what a job will have of them, exactly, from an instant on.
+    pub(crate) fn expect(
+        &mut self,
+        job: &Job,
+        placement: &Placement,
+        from: Timestamp,
+        to: Timestamp,
+    ) {
+        let kind = job.spec.request.exclusive;
+        let mut nodes = Vec::with_capacity(placement.nodes.len());
+        for share in &placement.nodes {
+            let Some(at) = self.slots.get(&share.node).copied() else { continue };
+            let will = Holding::of(job.id, job.spec.owner.uid, kind, to, share);
+            let reserved = Reserved {
+                uid: will.uid,
+                kind: will.kind,
+                from,
+                to,
+                cpus: will.cpu_count,
+                memory: will.memory,
+                devices: will.devices,
+                parts: will.parts,
+                gres: will.gres,
+            };
+            self.alter(at, |view| view.reserve(reserved));
+            nodes.push(at);
+        }
+        self.social.expect(&job.spec, nodes, Span { now: self.now, from, to });
+        for (name, count) in &placement.licences {
+            let pool = self.pools.entry(name.clone()).or_default();
+            pool.reserved.push((from, to, *count));
+        }
+    }
+
     /// Takes back the last promise put on with these picks.
     pub(crate) fn unreserve(&mut self, ask: &Ask, picks: &Picks) {
         if ask.who.is_some() {

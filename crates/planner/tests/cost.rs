@@ -70,7 +70,7 @@ fn work_of_promises(waiting: u32, nodes: u32) -> (Work, Work) {
     let outlook = planner.outlook(&lab.state, lab.now);
     assert_eq!(outlook.starts.len(), waiting as usize);
     let starts: Vec<_> = outlook.starts.into_values().collect();
-    assert_eq!(muster_plan_check::check_outlook(&lab.state, lab.now, &starts), []);
+    assert_eq!(muster_plan_check::check_outlook(&lab.state, &plan, &starts), []);
     (plan.work, outlook.work)
 }
 

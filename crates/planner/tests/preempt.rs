@@ -2,6 +2,7 @@
 
 use muster_model::{Decision, JobId, JobState, Plan, Preempt, PreemptMode, State, Timestamp};
 use muster_plan_check::{Rule, check_full};
+use muster_planner::Planner;
 use muster_test_kit::arbitrary::{Deed, act, cluster, story};
 use muster_test_kit::{Lab, proved};
 use proptest::prelude::*;
@@ -295,7 +296,7 @@ proptest! {
             let mut waiting_for: BTreeMap<JobId, BTreeSet<(JobId, u32)>> = BTreeMap::new();
             for deed in &story {
                 // Nodes that fail and jobs that are held or changed give up their room.
-                if matches!(deed, Deed::Drain(_) | Deed::Down(_) | Deed::Foreign(_)) {
+                if matches!(deed, Deed::Drain(_) | Deed::Down(_) | Deed::Foreign(_) | Deed::Taint(_)) {
                     continue;
                 }
                 act(lab, deed);
@@ -366,4 +367,117 @@ fn who_waits_for_room_or_for_its_gang_is_told_so() {
     let reasons = lab.reasons();
     assert_eq!(reasons[&JobId(5)].code(), "MAKING_ROOM");
     assert_eq!(reasons[&member].code(), "GANG_INCOMPLETE");
+}
+
+/// A reservation of n1 from t=10 on, laid over a running job; the node is full.
+fn reserved(policy: &str) -> (Lab, JobId) {
+    let mut lab = Lab::new(&format!("node n[1-2] cpus=4 mem=8G\npolicy preempt=requeue {policy}"));
+    let there = lab.submit("there nodelist=n1 cpus=4 mem=1G time=100");
+    let now = lab.unchecked_plan();
+    lab.carry_out(&now);
+    lab.set_up("reservation demo start=10 end=200 nodes=n1 flags=IGNORE_JOBS");
+    lab.submit("inside reservation=demo cpus=2 mem=1G time=20");
+    (lab, there)
+}
+
+#[test]
+fn who_is_in_a_reservation_preempts_who_is_on_its_nodes_where_the_site_says_so() {
+    let (mut lab, there) = reserved("reservations=yes");
+    // Before it begins nobody goes for it.
+    assert!(preempts(&lab.unchecked_plan()).is_empty());
+    lab.at_minute(10);
+    let now = lab.unchecked_plan();
+    assert_eq!(rules(&lab, &now), BTreeSet::new(), "{now:#?}");
+    assert_eq!(victims(&now), BTreeSet::from([there]));
+    let found = Planner::new(&lab.state).explain(&lab.state, JobId(2), lab.now);
+    assert_eq!(found.reasons[0].code(), "MAKING_ROOM");
+
+    let (mut lab, _) = reserved("");
+    lab.at_minute(10);
+    assert!(preempts(&lab.unchecked_plan()).is_empty());
+    // The checker knows the same rule.
+    assert!(rules(&lab, &now).contains(&Rule::VictimProtected));
+}
+
+#[test]
+fn who_is_in_the_same_reservation_or_off_its_nodes_is_nobodys_victim() {
+    let (mut lab, there) = reserved("reservations=yes");
+    lab.at_minute(10);
+    let now = lab.unchecked_plan();
+    lab.carry_out(&now);
+    lab.submit("elsewhere nodelist=n2 cpus=4 mem=1G time=100");
+    lab.at_minute(11);
+    lab.cancel(there);
+    let now = lab.unchecked_plan();
+    lab.carry_out(&now);
+    lab.at_minute(12);
+    lab.submit("more reservation=demo cpus=4 mem=1G time=20");
+    assert!(preempts(&lab.unchecked_plan()).is_empty());
+    let found = Planner::new(&lab.state).explain(&lab.state, JobId(4), lab.now);
+    let makers = found.room_makers.expect("its reservation lets it preempt");
+    assert!(makers.may.is_empty(), "{makers:?}");
+    assert_eq!(makers.kept.len(), 1, "{makers:?}");
+    assert_eq!(makers.kept[0].jobs, [JobId(2)]);
+}
+
+#[test]
+fn borrowed_quota_is_taken_back_from_who_is_furthest_beyond_first() {
+    let mut lab = Lab::new(
+        "node n[1-3] cpus=8 mem=64G\npolicy reclaim=requeue\naccount a guarantee-cpus=8\n\
+         account b guarantee-cpus=4\naccount c guarantee-cpus=4",
+    );
+    // b has four times its own in small jobs, c twice in one large job.
+    for _ in 0..8 {
+        lab.submit("b account=b cpus=2 mem=1G time=100");
+    }
+    lab.submit("c account=c cpus=4 mem=1G time=100");
+    lab.submit("c account=c cpus=4 mem=1G time=100");
+    let now = lab.unchecked_plan();
+    lab.carry_out(&now);
+    lab.at_minute(1);
+    lab.submit("a account=a nodes=1 cpus=4 mem=1G time=10");
+    let now = lab.unchecked_plan();
+    assert_eq!(rules(&lab, &now), BTreeSet::new(), "{now:#?}");
+    let accounts: Vec<&str> =
+        victims(&now).iter().map(|id| lab.state.jobs[id].spec.account.as_str()).collect();
+    assert_eq!(accounts, ["b", "b"]);
+}
+
+#[test]
+fn why_says_who_could_make_room_and_who_is_kept_from_it() {
+    let mut lab = Lab::new(
+        "node n1 cpus=10 mem=64G\nqos low preempt=requeue exempt=30\nqos kept preempt=off\n\
+         qos old preempt=requeue\nqos high priority=10 preempts=low,kept,old\nqos normal",
+    );
+    for qos in ["low", "kept", "old", "normal"] {
+        lab.submit(&format!("r qos={qos} cpus=2 mem=1G time=100"));
+    }
+    let now = lab.unchecked_plan();
+    lab.carry_out(&now);
+    lab.at_minute(10);
+    let big = lab.submit("big qos=high nodes=1 cpus=10 mem=1G time=10");
+    let mut planner = Planner::new(&lab.state);
+    let found = planner.explain(&lab.state, big, lab.now).room_makers.expect("it may preempt");
+    let rows = |rows: &[muster_planner::RunningJobs]| -> Vec<(String, Vec<JobId>, Option<i64>)> {
+        let row = |row: &muster_planner::RunningJobs| {
+            let minute = row.until.map(|at| at.secs() / 60);
+            (row.what.clone(), row.jobs.clone(), minute)
+        };
+        rows.iter().map(row).collect()
+    };
+    let may = "of QOS old, which high may preempt".to_owned();
+    assert_eq!(rows(&found.may), [(may, vec![JobId(3)], None)]);
+    assert_eq!(
+        rows(&found.kept),
+        [
+            ("in their exempt time".to_owned(), vec![JobId(1)], Some(30)),
+            ("protected by QOS kept".to_owned(), vec![JobId(2)], None),
+            ("not below it by any rule".to_owned(), vec![JobId(4)], None),
+        ]
+    );
+    assert!(found.in_vain);
+    // Nothing is said where nobody may be preempted by it.
+    let low = lab.submit("low qos=low nodes=1 cpus=10 mem=1G time=10");
+    let mut planner = Planner::new(&lab.state);
+    assert!(planner.explain(&lab.state, low, lab.now).room_makers.is_none());
 }

@@ -29,8 +29,9 @@ fn plan_and_carry_out(lab: &mut Lab, plan: &Plan) -> Result<(), TestCaseError> {
     prop_assert!(found.is_empty(), "recount: {:#?}", found);
     // A start or an end may set others free (`after:`): those may go on. Room that is made at once
     // is there for the next round.
-    let makes_room =
-        plan.decisions.iter().any(|d| matches!(d, Decision::Preempt(_) | Decision::Resume { .. }));
+    let makes_room = plan.decisions.iter().any(|d| {
+        matches!(d, Decision::Preempt(_) | Decision::Resume { .. } | Decision::Evict { .. })
+    });
     if !makes_room && free_to_start(lab).is_subset(&free_before) {
         let again = lab.unchecked_plan();
         prop_assert!(again.decisions.is_empty(), "not a fixed point: {:#?}", again);

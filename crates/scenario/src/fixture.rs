@@ -18,17 +18,19 @@
 use crate::error::{Fault, Read, ScenarioError};
 use crate::text::{
     Word, choice, count, count_or_none, duration, fields, limit, list, memory, named, names,
-    number, yes,
+    node_id, number, yes,
 };
-use crate::{accounts, node, preempt, reservation, topology};
+use crate::{accounts, affinity, node, preempt, reservation, topology};
 use muster_model::{
-    BackfillMode, BackfillOrder, EventKind, Licence, NodeChoice, Partition, PartitionState, Policy,
-    PromiseBasis, RunTimeCorrection, RunTimeSource, State,
+    BackfillMode, BackfillOrder, EventKind, Licence, Node, NodeChoice, Partition, PartitionState,
+    Policy, PromiseBasis, RunTimeCorrection, RunTimeSource, State,
 };
+use std::collections::BTreeSet;
 
 /// First words of the lines that describe a site.
 pub const WORDS: &[&str] = &[
     "node",
+    "taint",
     "partition",
     "licence",
     "reservation",
@@ -95,6 +97,7 @@ const POLICY: &[&str] = &[
     "billing",
     "preempt",
     "reclaim",
+    "reservations",
     "tiers",
     "grace",
     "exempt",
@@ -109,6 +112,7 @@ pub(crate) fn line_events(state: &State, words: &[Word]) -> Read<Option<Vec<Even
     let Some((first, rest)) = words.split_first() else { return Ok(None) };
     let event = match first.text.as_str() {
         "node" => return nodes(state, rest).map(Some),
+        "taint" => taint(state, rest)?,
         "partition" => partition(state, rest)?,
         "licence" => licence(rest)?,
         "reservation" => reservation::set(state, rest)?,
@@ -123,6 +127,21 @@ pub(crate) fn line_events(state: &State, words: &[Word]) -> Read<Option<Vec<Even
         _ => return Ok(None),
     };
     Ok(Some(vec![event]))
+}
+
+/// `taint NODE TAINT,…`, or `none`.
+fn taint(state: &State, words: &[Word]) -> Read<EventKind> {
+    let [name, marks] = words else {
+        let error = ScenarioError::new(Fault::Command, "a taint has a node and what it is");
+        return Err(error.hint("write taint NODE KEY=VALUE:EFFECT, or taint NODE none"));
+    };
+    let id = node_id(state, &name.text).map_err(|error| error.at(name))?;
+    let mut node = state.nodes.get(&id).map(|node| Node::clone(node)).unwrap_or_default();
+    let marks_of =
+        |text: &str| text.split(',').filter(|m| *m != "none").map(affinity::taint).collect();
+    let taints: Read<BTreeSet<_>> = marks_of(&marks.text);
+    node.taints = taints.map_err(|error| error.at(marks))?;
+    Ok(EventKind::NodeSet { node: Box::new(node) })
 }
 
 fn licence(words: &[Word]) -> Read<EventKind> {

@@ -232,6 +232,11 @@ impl Lab {
                     }
                 }
             }
+            Decision::Evict { job, taint, .. } => {
+                let (job, cause) = (*job, StopCause::Taint(taint.clone()));
+                self.apply(EventKind::JobStop { job, cause, hurry: false })?;
+                self.ended(job, ExitStatus { code: 0, signal: 15 }, EndCause::Stopped)?;
+            }
             Decision::Resume { job } => {
                 self.apply(EventKind::JobSuspend { job: *job, suspend: false })?;
                 self.suspended(*job, false)?;

@@ -65,6 +65,7 @@ pub(crate) fn policy_field(policy: &mut Policy, key: &str, value: &str) -> Read<
     match key {
         "preempt" => preemption.mode = mode(value)?,
         "reclaim" => preemption.reclaim = mode(value)?,
+        "reservations" => preemption.reservations = yes(value)?,
         "tiers" => preemption.tiers = yes(value)?,
         "grace" => preemption.grace = duration(value)?,
         "exempt" => preemption.exempt = duration(value)?,

@@ -66,6 +66,10 @@ pub(crate) fn plan(state: &State, plan: &Plan) -> Vec<String> {
                 lines.push(format!("reject {}: {reason}", title(state, *job)));
             }
             Decision::Preempt(preempt) => lines.extend(preemption(state, preempt)),
+            Decision::Evict { job, node, taint, .. } => {
+                let node = state.node_name(*node);
+                lines.push(format!("evict {} from {node}: {taint}", title(state, *job)));
+            }
             Decision::Resume { job } => lines.push(format!("resume {}", title(state, *job))),
         }
     }

@@ -17,4 +17,4 @@ mod whatif;
 pub use cycle::{Cycle, CycleError, FORMAT, Replayed};
 pub use muster_scenario::{Difference, Ran, ScenarioError};
 pub use scenario::run_scenario;
-pub use whatif::{Moved, Outlook, WhatIf, outlook, whatif};
+pub use whatif::{Moved, Outlook, Preempted, WhatIf, outlook, whatif};

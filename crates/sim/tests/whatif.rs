@@ -1,7 +1,7 @@
 //! What a change would do, on clusters small enough to work out by hand.
 
-use muster_model::{Drain, EventKind, JobId, Timestamp};
-use muster_sim::{Moved, outlook, whatif};
+use muster_model::{Drain, EventKind, JobId, PreemptMode, Timestamp};
+use muster_sim::{Moved, Preempted, outlook, whatif};
 use muster_test_kit::Lab;
 use std::sync::Arc;
 
@@ -65,4 +65,45 @@ fn a_submission_shows_its_own_start_and_whom_it_delays() {
     assert_eq!(of(one).unwrap().after, Some(minute(60)));
     assert_eq!(of(two).unwrap().after, Some(minute(80)));
     assert_eq!(found.moved[0].job, one, "30 minutes against 20");
+}
+
+#[test]
+fn a_submission_that_preempts_shows_who_makes_room_and_when_it_starts_again() {
+    let mut lab = Lab::new(
+        "node n1 cpus=4\nqos low preempt=requeue grace=2\nqos high priority=5 preempts=low",
+    );
+    lab.submit("low qos=low cpus=4 mem=1G time=100");
+    let plan = muster_planner::Planner::new(&lab.state).plan(
+        &lab.state,
+        lab.now,
+        muster_planner::Budget::UNLIMITED,
+    );
+    lab.carry_out(&plan);
+    let waits = lab.submit("waits cpus=4 mem=1G time=10");
+    lab.at_minute(10);
+    let spec = Arc::new(lab.spec("urgent qos=high cpus=4 mem=1G time=40"));
+    let changes = [EventKind::JobSubmitted { first: JobId(3), specs: vec![spec] }];
+    let found = whatif(&lab.state, lab.now, &changes).unwrap();
+    assert_eq!(found.after[&JobId(3)], minute(12));
+    let preempted = Preempted {
+        job: JobId(1),
+        by: JobId(3),
+        mode: PreemptMode::Requeue,
+        until: minute(12),
+        again: Some(minute(52)),
+    };
+    assert_eq!(found.preempted, [preempted]);
+    let after = Some(minute(152));
+    assert_eq!(found.moved, [Moved { job: waits, before: Some(minute(100)), after }]);
+}
+
+#[test]
+fn a_drain_of_every_node_keeps_no_task_behind_a_throttle() {
+    let mut lab = Lab::new("node n1 cpus=4");
+    lab.submit("a array=0-2%1 time=10");
+    let drain = Some(Drain { reason: "fan".to_owned(), by: "root".to_owned(), since: lab.now });
+    let node = lab.state.node_named("n1").unwrap().id;
+    let found = whatif(&lab.state, lab.now, &[EventKind::NodeDrain { node, drain }]).unwrap();
+    assert_eq!((found.moved.len(), found.unmoved), (3, 0));
+    assert!(found.moved.iter().all(|moved| moved.after.is_none()));
 }

@@ -367,6 +367,8 @@ pub enum Deed {
     Down(usize),
     /// Something that is not ours takes a GPU and memory of a node, or lets go.
     Foreign(usize),
+    /// A node gets a taint with `NoExecute`, or loses it.
+    Taint(usize),
     /// Something is reserved, or what was reserved is described anew.
     Reserve(String),
     /// The `n`-th reservation goes.
@@ -395,6 +397,7 @@ pub fn story(length: usize) -> impl Strategy<Value = Vec<Deed>> {
         1 => n.clone().prop_map(Deed::Drain),
         1 => n.clone().prop_map(Deed::Down),
         1 => n.clone().prop_map(Deed::Foreign),
+        1 => n.clone().prop_map(Deed::Taint),
         1 => reservation().prop_map(Deed::Reserve),
         1 => n.prop_map(Deed::Unreserve),
     ];
@@ -464,6 +467,13 @@ pub fn act(lab: &mut Lab, deed: &Deed) {
                 let array_throttle = Some(*throttle);
                 let update = JobUpdate { array_throttle, ..JobUpdate::default() };
                 lab.event(EventKind::JobUpdated { job, update: Box::new(update) });
+            }
+        }
+        Deed::Taint(n) => {
+            let id = NodeId((n % lab.state.nodes.len()) as u32);
+            if let Some(node) = lab.state.nodes.get(&id) {
+                let mark = if node.taints.is_empty() { "maint:NoExecute" } else { "none" };
+                lab.set_up(&format!("taint {} {mark}", node.name.clone()));
             }
         }
         Deed::Drain(n) | Deed::Down(n) | Deed::Foreign(n) => touch_node(lab, deed, *n),

@@ -16,8 +16,8 @@ use muster_api::{
 };
 use muster_control::command::{Command, CommandError, Principal, Reply};
 use muster_control::need::Advice;
-use muster_control::{Handle, Ticket};
-use muster_model::{Job, JobId, JobState, Payload};
+use muster_control::{Handle, RunningJobs, Ticket};
+use muster_model::{Job, JobId, JobState, NodeId, Payload, State};
 use muster_slurm_syntax::pattern;
 use std::sync::Arc;
 use std::time::Duration;
@@ -296,13 +296,40 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
         view.reasons = unblocks.map(|(reason, unblock)| reason_view(reason, unblock)).collect();
         view.expected_ms = outlook.start.map(|window| window.earliest);
         view.latest_ms = outlook.start.and_then(|window| window.latest);
-        view.expected_nodes = promised_nodes(app, id);
+        view.expected_nodes = node_list(&known.state, &outlook.nodes);
         view.nodes = outlook.tally.iter().map(|row| nodes_view(known, row)).collect();
         view.suggestions = outlook.suggestions.iter().map(|s| suggestion(known, s)).collect();
         let found = app.measured.advice(&app.handle, &job.spec);
         view.advice = found.into_iter().map(|a| format!("{}: {}", a.option, a.text)).collect();
+        if let Some(makers) = &outlook.room_makers {
+            let rows = |jobs: &[RunningJobs]| jobs.iter().map(|j| running(known, j)).collect();
+            view.may_make_room = rows(&makers.may);
+            view.kept_running = rows(&makers.kept);
+            view.room_in_vain = makers.in_vain;
+        }
     }
+    view.preempted = job.preempted.as_ref().map(|last| {
+        let by = known.state.job(last.by);
+        muster_api::PreemptedView {
+            by: by.map_or_else(|| last.by.to_string(), |by| by.display_id()),
+            user: by.map(|by| by.spec.owner.user.clone()).unwrap_or_default(),
+            mode: last.mode.word().to_owned(),
+            at_ms: last.at,
+            times: job.preemptions,
+        }
+    });
     Some(view)
+}
+
+fn running(known: &Known, jobs: &RunningJobs) -> muster_api::RunningJobsView {
+    let name =
+        |id: &JobId| known.state.job(*id).map_or_else(|| id.to_string(), |job| job.display_id());
+    muster_api::RunningJobsView {
+        what: jobs.what.clone(),
+        count: jobs.count,
+        jobs: jobs.jobs.iter().map(name).collect(),
+        until_ms: jobs.until,
+    }
 }
 
 fn reason_view(reason: &muster_model::Reason, unblock: &muster_control::Unblock) -> ReasonView {
@@ -324,13 +351,8 @@ fn nodes_view(known: &Known, row: &muster_model::NodeTally) -> muster_api::Nodes
 }
 
 /// The nodes that the newest round promised to a job.
-fn promised_nodes(app: &App, id: JobId) -> String {
-    let round = app.handle.round();
-    let Some(promise) = round.plan.promises.iter().find(|p| p.job == id) else {
-        return String::new();
-    };
-    let state = app.handle.state();
-    let names: Vec<String> = promise.nodes.iter().map(|n| state.node_name(*n)).collect();
+fn node_list(state: &State, nodes: &[NodeId]) -> String {
+    let names: Vec<String> = nodes.iter().map(|n| state.node_name(*n)).collect();
     muster_api::step::fold_hosts(&names)
 }
 

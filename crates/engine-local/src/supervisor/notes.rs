@@ -108,6 +108,8 @@ fn end_text(
             | (_, Some(StopCause::Deadline | StopCause::ReservationOver)) => " DUE TO TIME LIMIT",
             (_, Some(StopCause::Preempted(_))) => " DUE TO PREEMPTION",
             (_, Some(StopCause::Requeue { .. })) => " DUE TO JOB REQUEUE",
+            // The nearest that Slurm has: the node is none for this job any more.
+            (_, Some(StopCause::Taint(_))) => " DUE TO NODE FAILURE",
             (_, Some(StopCause::Cancelled(_) | StopCause::HetPeer) | None) => "",
         };
         let at = local_time(ending.since_ms);
@@ -163,6 +165,7 @@ mod tests {
             (StopCause::Requeue { hold: false }, " DUE TO JOB REQUEUE"),
             (StopCause::Preempted(JobId(3)), " DUE TO PREEMPTION"),
             (StopCause::Deadline, " DUE TO TIME LIMIT"),
+            (StopCause::Taint("maint:NoExecute".to_owned()), " DUE TO NODE FAILURE"),
         ] {
             assert_eq!(
                 end_text(12, "node1", 0, Some(&end(EndCause::Stopped, Some(stop)))),

@@ -348,6 +348,7 @@ fn blank_job(id: u32, spec: JobSpec, placement: Placement) -> Job {
         paused: Seconds(0),
         checkpointed: None,
         preemptions: 0,
+        preempted: None,
         suspend: false,
         ended: None,
         exit: None,

@@ -91,6 +91,7 @@ impl State {
             paused: crate::Seconds(0),
             checkpointed: None,
             preemptions: 0,
+            preempted: None,
             ended: None,
             exit: None,
             message: String::new(),
@@ -208,6 +209,7 @@ impl State {
                 StopCause::Requeue { hold: true } => return self.hold(at, id, &Hold::User),
                 StopCause::Requeue { hold: false }
                 | StopCause::Preempted(_)
+                | StopCause::Taint(_)
                 | StopCause::ReservationOver => return Ok(()),
                 StopCause::Cancelled(_) | StopCause::HetPeer => new.state = JobState::Cancelled,
                 StopCause::Deadline => new.state = JobState::Deadline,

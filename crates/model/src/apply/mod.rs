@@ -6,7 +6,8 @@ mod preempt;
 mod reservations;
 mod run;
 
-use crate::{Event, EventKind, Job, JobId, Node, NodeId, State};
+use crate::{Event, EventKind, Job, JobId, Node, NodeId, State, Taint, TaintEffect, Timestamp};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An event that does not fit the state. It means a fault in the writer or a damaged log, never a
@@ -74,7 +75,7 @@ impl State {
             self.settle_all(counted_at);
         }
         match &event.kind {
-            EventKind::NodeSet { node } => self.set_node(node),
+            EventKind::NodeSet { node } => self.set_node(at, node),
             EventKind::NodeRemoved { node } => self.remove_node(*node),
             EventKind::NodeAvailability { node, availability } => {
                 self.change_node("node_availability", *node, |n| {
@@ -169,7 +170,8 @@ impl State {
         Ok(())
     }
 
-    fn set_node(&mut self, node: &Node) {
+    fn set_node(&mut self, at: Timestamp, node: &Node) {
+        self.note_taints(at, node.id, &node.taints);
         let mut node = node.clone();
         if let Some(old) = self.nodes.get(&node.id) {
             node.drain.clone_from(&old.drain);
@@ -182,7 +184,20 @@ impl State {
         self.nodes.insert(node.id, Arc::new(node));
     }
 
+    /// A taint counts from when it is first seen.
+    fn note_taints(&mut self, at: Timestamp, id: NodeId, taints: &BTreeSet<Taint>) {
+        let old = self.nodes.get(&id).map(|node| node.taints.clone()).unwrap_or_default();
+        for gone in old.difference(taints) {
+            self.tainted.remove(&(id, gone.clone()));
+        }
+        let acts = |taint: &&Taint| taint.effect == TaintEffect::NoExecute;
+        for new in taints.difference(&old).filter(acts) {
+            self.tainted.insert((id, new.clone()), at);
+        }
+    }
+
     fn remove_node(&mut self, id: NodeId) {
+        self.note_taints(self.now, id, &BTreeSet::new());
         if let Some(node) = self.nodes.remove(&id) {
             self.index.node_by_name.remove(&node.name);
         }

@@ -35,6 +35,7 @@ impl State {
         let mut new = Job::clone(&old);
         let Victim { mode, stop_at, until, .. } = *victim;
         new.eviction = Some(Arc::new(Eviction { by, mode, at, stop_at, until }));
+        new.preempted.clone_from(&new.eviction);
         new.preemptions = new.preemptions.saturating_add(1);
         match mode {
             PreemptMode::Off => return Ok(()),
@@ -147,6 +148,7 @@ mod tests {
         exit(&mut state, 20, EndCause::Stopped, 143);
         let job = &state.jobs[&JobId(1)];
         assert_eq!((job.state, job.preemptions), (JobState::Pending, 1));
+        assert_eq!(job.preempted.as_ref().map(|last| last.by), Some(JobId(2)));
         assert!(job.eviction.is_none() && job.stop.is_none());
     }
 

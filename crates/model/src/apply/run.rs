@@ -206,6 +206,9 @@ impl State {
                     Outcome::Requeued { hold: None }
                 }
                 Some(StopCause::Preempted(_)) => Outcome::Over(JobState::Preempted),
+                Some(StopCause::Taint(_)) if job.spec.requeue => Outcome::Requeued { hold: None },
+                // Its node is none for it any more.
+                Some(StopCause::Taint(_)) => Outcome::Over(JobState::NodeFail),
                 Some(StopCause::Deadline) => Outcome::Over(JobState::Deadline),
                 Some(StopCause::ReservationOver) => Outcome::Over(JobState::Timeout),
                 Some(StopCause::Cancelled(_) | StopCause::HetPeer) => {

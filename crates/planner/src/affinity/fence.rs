@@ -25,6 +25,12 @@ pub(crate) struct Fence<'a> {
     pub(crate) even: Vec<Even<'a>>,
 }
 
+/// True where a job has to be near others, and none of those is anywhere.
+pub(crate) fn is_near_nobody(world: &World, ask: &Ask, span: Span) -> bool {
+    ask.affinity().is_some_and(|affinity| !affinity.near.required.is_empty())
+        && Fence::of(world, ask, span).near.iter().any(|(_, there)| there.is_empty())
+}
+
 impl<'a> Fence<'a> {
     pub(crate) fn of(world: &'a World, ask: &Ask, span: Span) -> Self {
         let mut fence = Self::default();

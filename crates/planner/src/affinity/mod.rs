@@ -11,7 +11,7 @@ mod reason;
 mod wishes;
 
 pub(crate) use even::Even;
-pub(crate) use fence::Fence;
+pub(crate) use fence::{Fence, is_near_nobody};
 pub(crate) use reason::{ruled_out, text, without, without_each};
 pub(crate) use wishes::{order_by_wishes, wish_scores};
 

@@ -3,6 +3,7 @@
 use crate::preempt::{Place, makers};
 use crate::queue::group;
 use crate::round::{Round, Walk};
+use crate::world::World;
 use muster_model::{
     Claim, Decision, DeviceGrant, Job, JobId, NodeId, NodeShare, Placement, PreemptMode, State,
     Timestamp, Victim,
@@ -122,7 +123,7 @@ fn is_valid(state: &State, claim: &Claim) -> bool {
 
 /// Claimants in order of number, groups whole, whose room is not all made yet, or is made and
 /// unused.
-fn claims(state: &State) -> Vec<Vec<Place>> {
+pub(super) fn claims(state: &State) -> Vec<Vec<Place>> {
     let leaders = state.index.claimants.iter().filter_map(|id| state.jobs.get(id));
     leaders
         .filter_map(|job| {
@@ -138,6 +139,45 @@ fn claims(state: &State) -> Vec<Vec<Place>> {
             places.collect::<Option<Vec<_>>>()
         })
         .collect()
+}
+
+/// Keeps the room of a group from others: what is free of it is held, and what its victims have
+/// stays theirs until the group is over.
+pub(super) fn lay_over(
+    world: &mut World,
+    state: &State,
+    now: Timestamp,
+    places: &[Place],
+    victims: &[Victim],
+    until: Timestamp,
+) -> Overlay {
+    let mut overlay = Overlay { held: Vec::new(), makers: Vec::new() };
+    let mut last = until;
+    for place in places {
+        // A claimant starts once its room is made.
+        let end = until.plus_limit(place.limit);
+        last = last.max(end);
+        let free = free_part(state, &place.placement, victims);
+        world.occupy(&place.job, &free, end, false);
+        overlay.held.push((Arc::clone(&place.job), free, end));
+    }
+    // What they have is the claimant's after them.
+    for (victim, job) in makers(state, victims) {
+        let end = state.expected_end(job, now);
+        let (Some(placement), Some(end)) = (&job.placement, end) else {
+            continue;
+        };
+        let last = match (victim.mode, &job.eviction) {
+            (PreemptMode::Suspend, Some(_)) => continue,
+            // It goes on when the other is over.
+            (PreemptMode::Suspend, None) => last.plus(end.since(now)),
+            _ => last,
+        };
+        world.release(job.id, placement);
+        world.occupy(job, placement, last, false);
+        overlay.makers.push((Arc::clone(job), Placement::clone(placement)));
+    }
+    overlay
 }
 
 impl Round<'_> {
@@ -159,31 +199,8 @@ impl Round<'_> {
     /// Keeps the room of a group from others.
     pub(super) fn overlay(&mut self, places: &[Place], victims: &[Victim], until: Timestamp) {
         let Some(leader) = places.first().map(|place| place.job.id) else { return };
-        let mut overlay = Overlay { held: Vec::new(), makers: Vec::new() };
-        let mut last = until;
-        for place in places {
-            let end = Self::end_of(until, place.limit);
-            last = last.max(end);
-            let free = free_part(self.state, &place.placement, victims);
-            self.cache.world.occupy(&place.job, &free, end, false);
-            overlay.held.push((Arc::clone(&place.job), free, end));
-        }
-        // What they have is the claimant's after them.
-        for (victim, job) in makers(self.state, victims) {
-            let end = self.state.expected_end(job, self.now);
-            let (Some(placement), Some(end)) = (&job.placement, end) else {
-                continue;
-            };
-            let last = match (victim.mode, &job.eviction) {
-                (PreemptMode::Suspend, Some(_)) => continue,
-                // It goes on when the other is over.
-                (PreemptMode::Suspend, None) => last.plus(end.since(self.now)),
-                _ => last,
-            };
-            self.cache.world.release(job.id, placement);
-            self.cache.world.occupy(job, placement, last, false);
-            overlay.makers.push((Arc::clone(job), Placement::clone(placement)));
-        }
+        let world = &mut self.cache.world;
+        let overlay = lay_over(world, self.state, self.now, places, victims, until);
         self.preempting.overlays.insert(leader, overlay);
     }
 

@@ -18,15 +18,21 @@
 //! running job, and some hundred layouts of the waiting one (module `search`).
 
 mod claims;
+pub(crate) mod expected;
 mod permit;
 mod quota;
 mod search;
+mod told;
 
 pub(crate) use claims::on_the_world;
+pub(crate) use told::room_makers;
+pub use told::{RoomMakers, RunningJobs};
 
 use crate::ask::Ask;
 use crate::coming::Kept;
+use crate::free::Span;
 use crate::round::Round;
+use crate::world::World;
 use claims::Overlay;
 use muster_model::{
     Decision, Job, JobId, Placement, Plan, Preempt, Reason, Start, State, TimeLimit, Timestamp,
@@ -43,6 +49,8 @@ pub(crate) struct Preempting<'a> {
     /// Jobs that victims were looked for.
     searches: u32,
     pub(crate) decisions: Vec<Decision>,
+    /// The first of groups for which victims were looked for, and none were enough.
+    pub(crate) in_vain: BTreeSet<JobId>,
     overlays: BTreeMap<JobId, Overlay>,
     /// Jobs that are nobody's victims in this round any more.
     pub(crate) spared: BTreeSet<JobId>,
@@ -64,6 +72,48 @@ fn highest(asks: &[Ask]) -> Vec<&Ask> {
     asks.iter().filter(|ask| Some(ask.partition.tier) == tier).collect()
 }
 
+/// The reservations over the present that all of a group could start in, where being in one counts;
+/// at last none, which is every way without that right.
+fn reserved_ways(state: &State, now: Timestamp, asks: &[Vec<&Ask>]) -> Vec<Option<String>> {
+    let mut ways = Vec::new();
+    if state.policy.preemption.reservations {
+        let first = asks.first().into_iter().flatten();
+        let names: BTreeSet<&String> = first.filter_map(|ask| ask.inside.as_ref()).collect();
+        let counts = |name: &&String| {
+            state.reservations.get(*name).is_some_and(|own| own.is_active(now))
+                && asks.iter().all(|part| part.iter().any(|ask| ask.inside.as_ref() == Some(*name)))
+        };
+        ways.extend(names.into_iter().filter(counts).cloned().map(Some));
+    }
+    ways.push(None);
+    ways
+}
+
+/// The asks that are in a reservation; all where none is said.
+fn in_way<'a>(asks: &[Vec<&'a Ask>], inside: Option<&str>) -> Vec<Vec<&'a Ask>> {
+    let own = |ask: &&&Ask| inside.is_none_or(|name| ask.inside.as_deref() == Some(name));
+    asks.iter().map(|part| part.iter().filter(own).copied().collect()).collect()
+}
+
+/// True where a running job has something that the waiting ones could use.
+fn could_help(world: &World, asks: &[Vec<&Ask>], job: &Job) -> bool {
+    let Some(placement) = &job.placement else { return false };
+    // What is reserved for others, or not by its own reservation, is none of its.
+    let now = world.now();
+    let span = Span { now, from: now, to: now };
+    asks.iter().flatten().any(|ask| {
+        let members = world.members(&ask.partition.name);
+        let on_a_node = placement.nodes.iter().any(|share| {
+            world.slot_of(share.node).is_some_and(|at| {
+                members.is_some_and(|m| m.contains(at))
+                    && ask.may_use(world.view(at))
+                    && world.view_for(at, ask, span).is_some()
+            })
+        });
+        on_a_node || ask.licences.keys().any(|name| placement.licences.contains_key(name))
+    })
+}
+
 impl<'a> Round<'a> {
     /// The rules of who may preempt whom, with use of quotas counted once.
     fn permits(&mut self) -> &mut Permits<'a> {
@@ -79,16 +129,28 @@ impl<'a> Round<'a> {
         }
         let asks: Vec<Vec<&Ask>> = asks.iter().map(|part| highest(part)).collect();
         let tier = asks.iter().filter_map(|part| Some(part.first()?.partition.tier)).min();
-        let askers: Vec<Asker<'_>> =
-            group.iter().map(|job| Asker { job, tier: tier.unwrap_or(0) }).collect();
-        let permits = self.permits();
-        if !askers.iter().all(|asker| permits.may_ask(*asker)) {
-            return false;
+        let tier = tier.unwrap_or(0);
+        let mut searched = false;
+        for inside in reserved_ways(self.state, self.now, &asks) {
+            let inside = inside.as_deref();
+            let askers: Vec<Asker<'_>> =
+                group.iter().map(|job| Asker { job, tier, inside }).collect();
+            let permits = self.permits();
+            if !askers.iter().all(|asker| permits.may_ask(*asker)) {
+                continue;
+            }
+            self.preempting.searches += u32::from(!searched);
+            searched = true;
+            let asks = in_way(&asks, inside);
+            if let Some(found) = self.search(&asks, &askers, group) {
+                self.claim(found);
+                return true;
+            }
         }
-        self.preempting.searches += 1;
-        let Some(found) = self.search(&asks, &askers, group) else { return false };
-        self.claim(found);
-        true
+        if searched && let Some(leader) = group.first() {
+            self.preempting.in_vain.insert(leader.id);
+        }
+        false
     }
 
     /// Decides on what a search found, and keeps the room from others.
@@ -117,11 +179,6 @@ impl<'a> Round<'a> {
             .collect();
         let preempt = Preempt { starts, victims, until };
         self.preempting.decisions.push(Decision::Preempt(Box::new(preempt)));
-    }
-
-    /// The end of a claimant that starts once its room is made.
-    fn end_of(until: Timestamp, limit: TimeLimit) -> Timestamp {
-        until.plus_limit(limit)
     }
 }
 
@@ -188,6 +245,16 @@ pub(crate) fn held(state: &State, plan: &Plan) -> Vec<Kept> {
         })
     });
     claimed.chain(made).collect()
+}
+
+/// The room that is made for a waiting job, by the round or by the state.
+pub(crate) fn room_of(plan: &Plan, job: &Job) -> Option<Arc<Placement>> {
+    let decided = plan.decisions.iter().find_map(|decision| match decision {
+        Decision::Preempt(preempt) => preempt.starts.iter().find(|start| start.job == job.id),
+        _ => None,
+    });
+    let decided = decided.map(|start| Arc::clone(&start.placement));
+    decided.or_else(|| Some(Arc::clone(&job.claim.as_ref()?.placement)))
 }
 
 /// What of who asks decides whom it may preempt: its QOS and its account, where they do.

@@ -1,11 +1,15 @@
 //! Which running jobs may be told to make room for a waiting one, and how.
 //!
-//! Permission never goes in a circle: a higher tier before everything, QOS lists (which have no
+//! Permission never goes in a circle: who is in a reservation before who is on its nodes and not in
+//! it (and cannot come back there), then a higher tier, QOS lists (which have no
 //! circles) inside a tier, and a reclaim only of what is borrowed and never from somebody who could
 //! preempt the reclaimer.
 
 use crate::preempt::quota::Quotas;
-use muster_model::{Job, JobKind, JobState, PreemptMode, Qos, Seconds, State, Timestamp, Victim};
+use muster_model::{
+    Exclusive, Job, JobKind, JobState, NodeShare, PreemptMode, Qos, Reservation, Seconds, State,
+    Timestamp, Victim,
+};
 
 /// Why a running job stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,13 +41,35 @@ pub(crate) struct Asker<'a> {
     pub(crate) job: &'a Job,
     /// The tier of the partitions that it would start in.
     pub(crate) tier: u32,
+    /// The reservation that it would start in, where that counts.
+    pub(crate) inside: Option<&'a str>,
 }
 
-/// A permission: how, and whether only because the victim's quota is borrowed.
+/// What puts the waiting job above a running one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Right {
+    /// It is in the reservation that has the nodes, and the other is not.
+    Reservation,
+    /// Its partition is of a higher tier.
+    Tier,
+    /// Its QOS lists the other's.
+    Qos,
+    /// The other runs on borrowed quota.
+    Quota,
+}
+
+/// A permission: how, and by what right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permit {
     pub(crate) mode: PreemptMode,
-    pub(crate) reclaims: bool,
+    pub(crate) right: Right,
+}
+
+impl Permit {
+    /// Only what is borrowed is taken back.
+    pub(crate) fn reclaims(self) -> bool {
+        self.right == Right::Quota
+    }
 }
 
 impl<'a> Permits<'a> {
@@ -53,7 +79,8 @@ impl<'a> Permits<'a> {
         let lowest = state.partitions.values().map(|p| p.tier).min();
         let by_tier = policy.tiers && state.partitions.values().any(|p| Some(p.tier) != lowest);
         let by_quota = policy.reclaim != PreemptMode::Off && quotas.is_some();
-        Self { state, now, quotas, any: by_qos || by_tier || by_quota }
+        let by_reservation = policy.reservations && !state.reservations.is_empty();
+        Self { state, now, quotas, any: by_qos || by_tier || by_quota || by_reservation }
     }
 
     /// False where no rule lets any job preempt another.
@@ -73,7 +100,7 @@ impl<'a> Permits<'a> {
         let by_quota = policy.reclaim != PreemptMode::Off
             && self.quotas.is_some()
             && Quotas::owner(self.state, asker.job).is_some();
-        by_qos || by_tier || by_quota
+        by_qos || by_tier || by_quota || asker.inside.is_some()
     }
 
     /// How a running job would make room for the asker.
@@ -85,18 +112,14 @@ impl<'a> Permits<'a> {
         if leaves {
             return Err(Protection::Leaving);
         }
-        let outranks = self.outranks(asker, victim);
-        let reclaims = !outranks && self.reclaims(asker, victim);
-        if !outranks && !reclaims {
-            return Err(Protection::Equal);
-        }
+        let right = self.right(asker, victim).ok_or(Protection::Equal)?;
         if let Some(quotas) = &self.quotas
             && !quotas.is_borrowed(victim.id)
             && Quotas::owner(self.state, victim) != Quotas::owner(self.state, asker.job)
         {
             return Err(Protection::Guaranteed);
         }
-        let mode = self.mode_of(victim, reclaims);
+        let mode = self.mode_of(victim, right == Right::Quota);
         if mode == PreemptMode::Off {
             return Err(Protection::Off);
         }
@@ -108,22 +131,56 @@ impl<'a> Permits<'a> {
         if free_from > self.now {
             return Err(Protection::Exempt(free_from));
         }
-        Ok(Permit { mode, reclaims })
+        Ok(Permit { mode, right })
     }
 
-    /// True where QOS or tier puts the asker above the victim.
-    fn outranks(&self, asker: Asker<'_>, victim: &Job) -> bool {
+    /// What puts the asker above the victim.
+    fn right(&self, asker: Asker<'_>, victim: &Job) -> Option<Right> {
+        if self.has_reserved(asker, victim) {
+            return Some(Right::Reservation);
+        }
         let tiers = self.state.policy.preemption.tiers;
         let other = tier_of(self.state, victim);
-        if tiers && asker.tier != other {
-            return asker.tier > other;
+        if tiers && asker.tier > other {
+            return Some(Right::Tier);
         }
-        self.qos(asker.job).is_some_and(|qos| qos.preempts.contains(&victim.spec.qos))
+        let lists = |qos: &Qos| qos.preempts.contains(&victim.spec.qos);
+        if !(tiers && asker.tier < other) && self.qos(asker.job).is_some_and(lists) {
+            return Some(Right::Qos);
+        }
+        self.reclaims(asker, victim).then_some(Right::Quota)
+    }
+
+    /// True where the victim is on what the asker's reservation has, and in none that has it too.
+    fn has_reserved(&self, asker: Asker<'_>, victim: &Job) -> bool {
+        let named = |name: &str| self.state.reservations.get(name);
+        let own = asker.inside.and_then(named).filter(|own| own.is_active(self.now));
+        let (Some(own), Some(placement)) = (own, &victim.placement) else { return false };
+        let theirs = placement.reservation.as_deref().and_then(named);
+        theirs.is_none_or(|theirs| theirs.name != own.name)
+            && placement.nodes.iter().any(|share| {
+                has_part_of(own, victim, share)
+                    && !theirs.is_some_and(|theirs| has_part_of(theirs, victim, share))
+            })
+    }
+
+    /// Who says that a job makes no room: its QOS, its partition or the policy.
+    pub(crate) fn who_protects(&self, victim: &Job) -> String {
+        let off = Some(PreemptMode::Off);
+        let partition = victim.placement.as_ref().map(|p| &p.partition);
+        let partition = partition.and_then(|name| self.state.partitions.get(name));
+        match (self.qos(victim), partition) {
+            (Some(qos), _) if qos.preempt.mode == off => format!("QOS {}", qos.name),
+            (_, Some(partition)) if partition.preempt.mode == off => {
+                format!("partition {}", partition.name)
+            }
+            _ => "the policy".to_owned(),
+        }
     }
 
     fn reclaims(&self, asker: Asker<'_>, victim: &Job) -> bool {
         let Some(quotas) = &self.quotas else { return false };
-        let back = Asker { job: victim, tier: tier_of(self.state, victim) };
+        let back = Asker { job: victim, tier: tier_of(self.state, victim), inside: None };
         let tiers = self.state.policy.preemption.tiers;
         let is_outranked = if tiers && back.tier != asker.tier {
             back.tier > asker.tier
@@ -193,6 +250,17 @@ impl<'a> Permits<'a> {
         };
         Victim { job: job.id, attempt: job.attempt, mode, stop_at, until }
     }
+}
+
+/// True where a reservation has something of what a job has on a node.
+fn has_part_of(reservation: &Reservation, job: &Job, share: &NodeShare) -> bool {
+    let Some(reserved) = reservation.on(share.node) else { return false };
+    let alone = share.exclusive || job.spec.request.exclusive != Exclusive::No;
+    reserved.part.as_ref().is_none_or(|part| {
+        alone
+            || part.cpus.intersects(&share.cpus)
+            || share.devices.iter().any(|grant| part.devices.contains(&grant.index))
+    })
 }
 
 /// The tier of the partition that a job runs in.

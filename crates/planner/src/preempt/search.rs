@@ -8,9 +8,9 @@
 
 use crate::ask::Ask;
 use crate::free::Span;
-use crate::preempt::Place;
 use crate::preempt::claims::take_no_cpus;
 use crate::preempt::permit::{Asker, Permit};
+use crate::preempt::{Place, could_help};
 use crate::round::{Round, Walk};
 use muster_model::{
     Amounts, Job, JobId, Placement, PreemptMode, Seconds, TimeLimit, Timestamp, Victim, VictimOrder,
@@ -34,14 +34,16 @@ struct Unit {
     cost: Cost,
 }
 
-/// What a set of victims costs; units add up.
+/// What a set of victims costs; units add up, but for the distance of owners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
+    /// How near the nearest of the owners is to its guarantee, where borrowed quota is taken back:
+    /// who is furthest beyond gives first.
+    over: u64,
     /// The policy's first measure, then the others.
     first: u64,
     second: u64,
     third: u64,
-    fourth: u64,
     /// Whole milliseconds that they have been running: the younger go first.
     age: u64,
 }
@@ -49,10 +51,10 @@ struct Cost {
 impl Cost {
     fn plus(self, other: Self) -> Self {
         Self {
+            over: self.over.max(other.over),
             first: self.first.saturating_add(other.first),
             second: self.second.saturating_add(other.second),
             third: self.third.saturating_add(other.third),
-            fourth: self.fourth.saturating_add(other.fourth),
             age: self.age.saturating_add(other.age),
         }
     }
@@ -115,7 +117,8 @@ impl Round<'_> {
         let mut permitted: BTreeMap<JobId, Vec<(Arc<Job>, Permit)>> = BTreeMap::new();
         for job in state.index.active.iter().filter_map(|id| state.jobs.get(id)) {
             self.work.slots += 1;
-            if self.preempting.spared.contains(&job.id) || !self.could_help(asks, job) {
+            if self.preempting.spared.contains(&job.id) || !could_help(&self.cache.world, asks, job)
+            {
                 continue;
             }
             let permits = self.permits();
@@ -147,47 +150,30 @@ impl Round<'_> {
                 let (gpus, cpus) = lost(job, permit.mode, now);
                 let age = now.millis().saturating_sub(job.placed.unwrap_or(now).millis());
                 let quotas = self.permits().quotas.as_ref();
-                let over = quotas.filter(|_| permit.reclaims).map_or(0, |quotas| {
+                let over = quotas.filter(|_| permit.reclaims()).map_or(0, |quotas| {
                     u64::from(u32::MAX).saturating_sub(quotas.excess(state, job))
                 });
                 let age = u64::try_from(age).unwrap_or(0);
                 cost = cost.plus(match order {
-                    VictimOrder::Fewest => {
-                        Cost { first: 1, second: over, third: gpus, fourth: cpus, age }
-                    }
+                    VictimOrder::Fewest => Cost { over, first: 1, second: gpus, third: cpus, age },
                     VictimOrder::LeastLost => {
-                        Cost { first: gpus, second: cpus, third: 1, fourth: over, age }
+                        Cost { over, first: gpus, second: cpus, third: 1, age }
                     }
                 });
             }
             let jobs = members.into_iter().map(|(job, _)| job).collect();
-            units.push(Unit { jobs, mode: permit.mode, reclaims: permit.reclaims, cost });
+            units.push(Unit { jobs, mode: permit.mode, reclaims: permit.reclaims(), cost });
         }
         units.sort_by_key(|unit| (unit.cost, Reverse(unit.jobs.first().map(|job| job.id))));
         units.truncate(UNITS_MAX);
         units
-    }
-
-    /// True where a running job has something that the waiting ones could use.
-    fn could_help(&self, asks: &[Vec<&Ask>], job: &Job) -> bool {
-        let Some(placement) = &job.placement else { return false };
-        let world = &self.cache.world;
-        asks.iter().flatten().any(|ask| {
-            let members = world.members(&ask.partition.name);
-            let on_a_node = placement.nodes.iter().any(|share| {
-                world.slot_of(share.node).is_some_and(|at| {
-                    members.is_some_and(|m| m.contains(at)) && ask.may_use(world.view(at))
-                })
-            });
-            on_a_node || ask.licences.keys().any(|name| placement.licences.contains_key(name))
-        })
     }
 }
 
 /// Of two permissions the one that asks for less of the engine: what one of a gang cannot do, none
 /// of it does.
 fn weaker(a: Permit, b: Permit) -> Permit {
-    Permit { mode: a.mode.min(b.mode), reclaims: a.reclaims || b.reclaims }
+    Permit { mode: a.mode.min(b.mode), right: a.right.max(b.right) }
 }
 
 /// Layouts of one group on the world without some units.

@@ -104,10 +104,21 @@ pub(crate) fn on_node(
     }
     let outside = |name: &str| NodeCause::OutsideReservation { name: name.to_owned() };
     let own = bookings.own(ask).map(|(_, own)| own).filter(|own| !own.flex);
-    if let Some(own) = own
-        && (!own.holds(span) || (own.bound && !own.nodes.contains_key(&node)))
-    {
-        return Some(outside(&own.name));
+    if let Some(own) = own {
+        if own.bound && !own.nodes.contains_key(&node) {
+            return Some(outside(&own.name));
+        }
+        if !own.holds(span) {
+            // The present occurrence, or the next one.
+            let window = own.windows.iter().find(|w| span.from < w.end);
+            return Some(match window {
+                Some(Window { start, end }) => {
+                    let (name, start, end) = (own.name.clone(), *start, *end);
+                    NodeCause::ReservationTime { name, start, end }
+                }
+                None => outside(&own.name),
+            });
+        }
     }
     if world.view_for(node, ask, span).is_some_and(|left| would_do(&left)) {
         return None;
