@@ -241,8 +241,12 @@ pub enum Reason {
         gang: String,
         /// How many members it has.
         size: u32,
-        /// How many of them wait and are free to start.
+        /// How many of them are submitted.
+        submitted: u32,
+        /// How many of those wait and are free to start.
         ready: u32,
+        /// Those that are not, at most eight.
+        not_free: Vec<JobId>,
     },
     /// The planning budget ended before it was looked at.
     BudgetEnded,
@@ -463,7 +467,13 @@ impl Reason {
             Self::RestartedTooOften { message: "its node was lost 11 times".to_owned() },
             Self::PlanRefused { rule: "over-allocated".to_owned() },
             Self::MakingRoom { victims: vec![JobId(7)], until: Timestamp::from_secs(60) },
-            Self::GangIncomplete { gang: "ensemble".to_owned(), size: 4, ready: 3 },
+            Self::GangIncomplete {
+                gang: "ensemble".to_owned(),
+                size: 4,
+                submitted: 3,
+                ready: 2,
+                not_free: vec![JobId(7)],
+            },
             Self::BudgetEnded,
             Self::AssociationLimit(LimitHit {
                 limit: LimitName::GrpTres,

@@ -127,7 +127,7 @@ fn room_makers(
     now: Timestamp,
     outcome: &Outcome,
 ) -> Option<RoomMakers> {
-    let group = group(state, leader(state, job))?;
+    let group = group(state, first(state, job))?;
     let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job, now)).collect();
     let mut found = crate::preempt::room_makers(state, &cache.world, now, &asks, &group)?;
     found.in_vain = outcome.in_vain.contains(&group[0].id);

@@ -30,6 +30,7 @@ mod holes;
 mod levels;
 pub mod limits;
 mod order;
+mod orders;
 mod outlook;
 mod pool;
 mod preempt;

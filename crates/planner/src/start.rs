@@ -3,6 +3,7 @@
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::gang::{Cursor, Picks, place_with_cursor};
+use crate::orders::Orders;
 use crate::profile::tick;
 use crate::round::{Promised, Round, Started, Walk};
 use muster_model::{BackfillMode, Job, NodeChoice, Placement, Seconds, TimeLimit, Timestamp};
@@ -25,21 +26,22 @@ impl Round<'_> {
         group: &[&Arc<Job>],
     ) -> bool {
         if group.len() == 1 {
-            let Some(starts) = self.occupy_all(walk, at, asks, group, &[0]) else { return false };
+            let Ok(starts) = self.occupy_all(walk, at, asks, group, &[0]) else { return false };
             self.note(starts);
             return true;
         }
-        let forwards: Vec<usize> = (0..group.len()).collect();
-        let mut found = self.occupy_all(walk, at, asks, group, &forwards);
-        if found.is_none() {
-            // Which component comes first can decide; these two orders are tried, not all.
-            let backwards: Vec<usize> = forwards.iter().rev().copied().collect();
-            found = self.occupy_all(walk, at, asks, group, &backwards);
-            walk.unsure |= found.is_none();
+        let (mut orders, mut failed) = (Orders::of(asks), None);
+        while let Some(order) = orders.next(failed) {
+            match self.occupy_all(walk, at, asks, group, &order) {
+                Ok(starts) => {
+                    self.note(starts);
+                    return true;
+                }
+                Err(component) => failed = Some(component),
+            }
         }
-        let Some(starts) = found else { return false };
-        self.note(starts);
-        true
+        walk.unsure = true;
+        false
     }
 
     /// Takes down what starts.
@@ -73,7 +75,7 @@ impl Round<'_> {
     }
 
     /// Finds places for all components, one after the other in this order, and puts them on the
-    /// world; nothing is left there where one finds none.
+    /// world. Where one finds none, nothing is left there, and that component is the answer.
     fn occupy_all(
         &mut self,
         walk: &mut Walk,
@@ -81,7 +83,7 @@ impl Round<'_> {
         asks: &[Vec<Ask>],
         group: &[&Arc<Job>],
         order: &[usize],
-    ) -> Option<Vec<Started>> {
+    ) -> Result<Vec<Started>, usize> {
         let mut starts: Vec<(usize, Started)> = Vec::with_capacity(group.len());
         let counted = self.limits.counted(group.len());
         for part in order.iter().copied() {
@@ -97,7 +99,7 @@ impl Round<'_> {
                 if group.len() > 1 {
                     Self::free_again(walk, at);
                 }
-                return None;
+                return Err(part);
             };
             let end = self.now.plus_limit(self.state.expected_run(job, limit));
             let behind = !walk.promises.is_empty();
@@ -107,7 +109,7 @@ impl Round<'_> {
             starts.push((part, Started { job: Arc::clone(job), placement, end, limit, behind }));
         }
         starts.sort_by_key(|(part, _)| *part);
-        Some(starts.into_iter().map(|(_, started)| started).collect())
+        Ok(starts.into_iter().map(|(_, started)| started).collect())
     }
 
     /// Where a component fits now, and the limit it gets: its own, or less where that is allowed

@@ -9,6 +9,7 @@ use crate::free::Span;
 use crate::gang::{Picks, place};
 use crate::holes::{Hole, last_start};
 use crate::levels::Level;
+use crate::orders::Orders;
 use crate::profile::{FOREVER, Least, NEVER, Tick, instant, tick};
 use crate::world::World;
 use muster_model::{Affinity, Exclusive, Timestamp, Work};
@@ -294,10 +295,28 @@ fn reserve_at(
     at: Timestamp,
     work: &mut Work,
 ) -> Option<Places> {
-    let mut places: Places = Vec::with_capacity(parts.len());
-    for asks in parts {
+    let (mut orders, mut failed) = (Orders::of(parts), None);
+    while let Some(order) = orders.next(failed) {
+        match reserve_in_order(world, parts, &order, at, work) {
+            Ok(places) => return Some(places),
+            Err(component) => failed = Some(component),
+        }
+    }
+    None
+}
+
+/// As [`reserve_at`], one component after the other; the one that finds no place where that fails.
+fn reserve_in_order(
+    world: &mut World,
+    parts: &[Vec<&Ask>],
+    order: &[usize],
+    at: Timestamp,
+    work: &mut Work,
+) -> Result<Places, usize> {
+    let mut places: Vec<(usize, (Ask, Picks))> = Vec::with_capacity(parts.len());
+    for part in order.iter().copied() {
         let mut found = None;
-        for ask in asks {
+        for ask in &parts[part] {
             let span = Span::of(world.now(), at, ask.length());
             let order = open_nodes(world, ask, span);
             if world.licences_fit(ask, span)
@@ -308,13 +327,16 @@ fn reserve_at(
             }
         }
         let Some((ask, picks, span)) = found else {
+            let places = places.into_iter().map(|(_, place)| place).collect();
             undo(world, &places);
-            return None;
+            return Err(part);
         };
         world.reserve(ask, &picks, span);
-        places.push((ask.clone(), picks));
+        places.push((part, (ask.clone(), picks)));
     }
-    Some(places)
+    // All are taken off again together: in which order does not matter.
+    places.sort_by_key(|(part, _)| *part);
+    Ok(places.into_iter().map(|(_, place)| place).collect())
 }
 
 /// The nodes that have the least that an ask needs over a span, in the order of promises.

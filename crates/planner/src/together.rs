@@ -9,6 +9,9 @@
 use muster_model::{Gang, Job, JobId, Reason, State, Timestamp};
 use std::sync::Arc;
 
+/// At most so many members are named in a reason.
+const NAMED_MAX: usize = 8;
+
 /// The unfinished members of a job's gang, in order of number.
 fn members<'a>(state: &'a State, job: &Job, gang: &Gang) -> Vec<&'a Arc<Job>> {
     let key = (job.spec.owner.uid, gang.name.clone());
@@ -17,21 +20,31 @@ fn members<'a>(state: &'a State, job: &Job, gang: &Gang) -> Vec<&'a Arc<Job>> {
     all.filter(|other| other.spec.gang.as_ref() == Some(gang)).collect()
 }
 
-/// The members that start with a waiting one, itself among them; `None` while some are missing.
-fn peers<'a>(state: &'a State, job: &Job, gang: &Gang) -> Option<Vec<&'a Arc<Job>>> {
+/// A member with those that start with it as far as they are there, and how many there are to be.
+fn company<'a>(state: &'a State, job: &Job, gang: &Gang) -> (Vec<&'a Arc<Job>>, usize) {
     let all = members(state, job, gang);
     if job.attempt > 0 {
-        let returning = |j: &&&Arc<Job>| j.stop.is_some() || j.eviction.is_some();
-        if all.iter().filter(|j| !j.is_pending()).any(|j| returning(&j)) {
-            return None;
-        }
-        return Some(all.into_iter().filter(|j| j.is_pending() && j.attempt > 0).collect());
+        let comes = |j: &&Arc<Job>| j.attempt > 0 && (j.is_pending() || is_returning(j));
+        let back: Vec<&Arc<Job>> = all.into_iter().filter(comes).collect();
+        let size = back.len();
+        return (back, size);
     }
     let size = gang.size.max(1) as usize;
     let new: Vec<&Arc<Job>> =
         all.into_iter().filter(|j| j.is_pending() && j.attempt == 0).collect();
-    let at = new.iter().position(|j| j.id == job.id)? / size * size;
-    new.get(at..at.checked_add(size)?).map(<[_]>::to_vec)
+    let at = new.iter().position(|j| j.id == job.id).unwrap_or(0) / size * size;
+    (new.into_iter().skip(at).take(size).collect(), size)
+}
+
+/// On its way back to the queue, or perhaps.
+fn is_returning(job: &Job) -> bool {
+    !job.is_pending() && (job.stop.is_some() || job.eviction.is_some())
+}
+
+/// The members that start with a waiting one, itself among them; `None` while some are missing.
+fn peers<'a>(state: &'a State, job: &Job, gang: &Gang) -> Option<Vec<&'a Arc<Job>>> {
+    let (there, size) = company(state, job, gang);
+    (there.len() == size && there.iter().all(|j| j.is_pending())).then_some(there)
 }
 
 /// The first of those that a waiting job starts with: the group has its place in the queue.
@@ -73,13 +86,15 @@ pub(crate) fn touched(state: &State, job: &Job) -> Vec<JobId> {
 /// What a member waits for while others of its gang are not free to start.
 pub(crate) fn missing(state: &State, now: Timestamp, job: &Job) -> Option<Reason> {
     let gang = job.spec.gang.as_ref()?;
-    let free = |j: &&&Arc<Job>| j.is_pending() && j.eligible.is_some_and(|at| at <= now);
-    let together = peers(state, job, gang);
-    if together.as_ref().is_some_and(|peers| peers.iter().all(|j| free(&j))) {
+    let (there, size) = company(state, job, gang);
+    let is_free = |j: &Arc<Job>| j.is_pending() && j.eligible.is_some_and(|at| at <= now);
+    let mut not_free: Vec<JobId> = there.iter().filter(|j| !is_free(j)).map(|j| j.id).collect();
+    if there.len() == size && not_free.is_empty() {
         return None;
     }
-    let all = together.unwrap_or_else(|| members(state, job, gang));
-    let alike = |j: &&&Arc<Job>| (j.attempt > 0) == (job.attempt > 0);
-    let ready = all.iter().filter(alike).filter(free).count() as u32;
-    Some(Reason::GangIncomplete { gang: gang.name.clone(), size: gang.size, ready })
+    let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
+    let ready = count(there.len() - not_free.len());
+    not_free.truncate(NAMED_MAX);
+    let (size, submitted) = (count(size), count(there.len()));
+    Some(Reason::GangIncomplete { gang: gang.name.clone(), size, submitted, ready, not_free })
 }

@@ -168,8 +168,21 @@ impl fmt::Display for Reason {
             Self::MakingRoom { victims, .. } => {
                 write!(f, "room is being made for it by {}", named("job", victims))
             }
-            Self::GangIncomplete { gang, size, ready } => {
-                write!(f, "{ready} of {} of gang {gang} can start", plural(u64::from(*size), "job"))
+            Self::GangIncomplete { gang, size, submitted, ready, not_free } => {
+                write!(f, "waits for members of gang {gang}: ")?;
+                let missing = size.saturating_sub(*submitted);
+                if missing > 0 {
+                    write!(f, "{submitted} of {size} submitted, missing {missing}")?;
+                }
+                let later = submitted.saturating_sub(*ready);
+                if later > 0 {
+                    let more = if later as usize > not_free.len() { ", ..." } else { "" };
+                    let comma = if missing > 0 { "; " } else { "" };
+                    let (jobs, are) =
+                        (named("job", not_free), if later == 1 { "is" } else { "are" });
+                    write!(f, "{comma}{jobs}{more} {are} not free to start")?;
+                }
+                Ok(())
             }
             Self::BudgetEnded => f.write_str("the planning round ended before its turn"),
             Self::AssociationLimit(hit) | Self::QosLimit(hit) => hit.fmt(f),

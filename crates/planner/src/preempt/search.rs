@@ -8,6 +8,7 @@
 
 use crate::ask::Ask;
 use crate::free::Span;
+use crate::orders::Orders;
 use crate::preempt::claims::take_no_cpus;
 use crate::preempt::permit::{Asker, Permit};
 use crate::preempt::{Place, could_help};
@@ -232,11 +233,15 @@ impl Trial<'_, '_> {
         for (job, mode) in &jobs {
             self.round.step_aside(job, *mode);
         }
-        let forwards: Vec<usize> = (0..self.group.len()).collect();
-        let mut places = self.lay(&forwards, terms);
-        if places.is_none() && self.group.len() > 1 {
-            let backwards: Vec<usize> = forwards.into_iter().rev().collect();
-            places = self.lay(&backwards, terms);
+        let (mut orders, mut failed, mut places) = (Orders::of(self.asks), None, None);
+        while let Some(order) = orders.next(failed) {
+            match self.lay(&order, terms) {
+                Ok(found) => {
+                    places = Some(found);
+                    break;
+                }
+                Err(component) => failed = Some(component),
+            }
         }
         for (job, mode) in jobs.iter().rev() {
             self.round.step_back(job, *mode);
@@ -255,22 +260,29 @@ impl Trial<'_, '_> {
         !reclaims || quotas.is_some_and(|q| q.covers(state, self.group[0], more))
     }
 
-    fn lay(&mut self, order: &[usize], terms: Terms) -> Option<Vec<Place>> {
+    /// Places for all components; the one that finds none where that fails.
+    fn lay(&mut self, order: &[usize], terms: Terms) -> Result<Vec<Place>, usize> {
         let mut laid: Vec<(usize, Place)> = Vec::with_capacity(order.len());
+        let mut failed = None;
         for part in order.iter().copied() {
             let job = self.group[part];
             let found = self.asks[part].iter().find_map(|ask| self.lay_one(ask, job, terms));
-            let Some(place) = found else { break };
+            let Some(place) = found else {
+                failed = Some(part);
+                break;
+            };
             let end = self.round.now.plus(terms.grace).plus_limit(place.limit);
             self.round.cache.world.occupy(job, &place.placement, end, false);
             laid.push((part, place));
         }
-        let whole = laid.len() == order.len();
         for (_, place) in laid.iter().rev() {
             self.round.cache.world.release(place.job.id, &place.placement);
         }
         laid.sort_by_key(|(part, ..)| *part);
-        whole.then(|| laid.into_iter().map(|(_, place)| place).collect())
+        match failed {
+            Some(part) => Err(part),
+            None => Ok(laid.into_iter().map(|(_, place)| place).collect()),
+        }
     }
 
     fn lay_one(&mut self, ask: &Ask, job: &Arc<Job>, terms: Terms) -> Option<Place> {
