@@ -223,6 +223,9 @@ pub struct StepView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub ended_ms: Option<Timestamp>,
+    /// How long it stood still with its job, milliseconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paused_ms: u64,
     /// The highest status of its tasks.
     #[schema(value_type = Object)]
     pub exit: ExitStatus,

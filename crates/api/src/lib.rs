@@ -20,6 +20,7 @@ pub mod history;
 pub mod job;
 pub mod job_ref;
 pub mod node;
+pub mod pause;
 pub mod priority;
 pub mod queue;
 pub mod reservation;
@@ -50,6 +51,7 @@ pub use node::{
     DeviceView, DrainRequest, ForeignView, LicenceView, NodeJob, NodePage, NodeState, NodeView,
     PartitionView, SwitchView,
 };
+pub use pause::PauseView;
 pub use priority::{PriorityPage, PriorityQuery, PriorityRow, ShareLine, SharePage};
 pub use queue::{ArrayView, QueueDetail, QueuePage, QueueQuery, QueueRow};
 pub use reservation::{ReservationPlan, ReservationRequest, ReservationView, ReservedNodeView};

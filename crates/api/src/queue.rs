@@ -103,6 +103,9 @@ pub struct QueueRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub ended_ms: Option<Timestamp>,
+    /// When it stood still; absent where it never did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<crate::PauseView>,
     /// Its limit in seconds; absent is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_s: Option<u64>,

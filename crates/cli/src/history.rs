@@ -109,8 +109,8 @@ fn table(rows: &[HistoryRow]) -> Table {
     ])
     .yielding(YIELDS);
     for row in rows {
-        let ran =
-            row.started_ms.zip(row.ended_ms).map(|(start, end)| say::seconds(end.since(start).0));
+        let times = row.started_ms.zip(row.ended_ms);
+        let ran = times.map(|(_, end)| say::seconds(row.run_time(end).0));
         table.row(vec![
             row.job.clone(),
             row.name.clone(),

@@ -104,10 +104,7 @@ fn text(view: &JobView, now: Timestamp) -> String {
 fn run_time(view: &JobView, now: Timestamp) -> String {
     let row = &view.row;
     let limit = say::limit(row.time_limit_s);
-    let Some(started) = row.started_ms else { return format!("0:00 of {limit}") };
-    let end = if row.state.is_over() { row.ended_ms.unwrap_or(now) } else { now };
-    let Seconds(used) = end.since(started);
-    format!("{} of {limit}", say::seconds(used))
+    format!("{} of {limit}", say::seconds(row.run_time(now).0))
 }
 
 /// When it last reported a checkpoint, and what would be lost now.

@@ -139,9 +139,7 @@ fn place(row: &QueueRow) -> String {
 }
 
 fn used(row: &QueueRow, now: Timestamp) -> String {
-    let Some(started) = row.started_ms else { return String::new() };
-    let end = if row.state.is_over() { row.ended_ms.unwrap_or(now) } else { now };
-    say::seconds(end.since(started).0)
+    row.started_ms.map(|_| say::seconds(row.run_time(now).0)).unwrap_or_default()
 }
 
 #[cfg(test)]

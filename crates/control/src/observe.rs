@@ -42,7 +42,7 @@ pub(crate) fn observe(
         Observation::Step { job, attempt, step } => {
             if is_current(&turn.state, job, attempt) {
                 let known = turn.state.jobs.get(&job).is_some_and(|job| {
-                    job.steps.contains(&step)
+                    job.steps.iter().any(|known| known.is_as_seen(&step))
                         || (job.steps.len() >= STEPS_MAX
                             && !job.steps.iter().any(|s| s.id == step.id))
                 });
@@ -74,12 +74,11 @@ pub(crate) fn suspend(
     attempt: u32,
     suspended: bool,
 ) -> Result<(), ApplyError> {
-    use muster_model::JobState::{Running, Suspended};
-    let news = turn
-        .state
-        .jobs
-        .get(&job)
-        .is_some_and(|j| matches!((j.state, suspended), (Running, true) | (Suspended, false)));
+    use muster_model::JobState::Running;
+    let news = turn.state.jobs.get(&job).is_some_and(|job| match suspended {
+        true => job.state == Running,
+        false => job.stands_since.is_some(),
+    });
     if news { turn.apply(EventKind::JobSuspended { job, attempt, suspended }) } else { Ok(()) }
 }
 

@@ -100,12 +100,22 @@ pub struct StepRecord {
     /// When it ended; `None` while it runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ended: Option<Timestamp>,
+    /// How long it stood still with its job, milliseconds; counted by the state, not by engines.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paused_ms: u64,
     /// The highest status of its tasks.
     #[serde(default, skip_serializing_if = "is_default")]
     pub status: ExitStatus,
     /// What it used.
     #[serde(default, skip_serializing_if = "is_default")]
     pub usage: Usage,
+}
+
+impl StepRecord {
+    /// True where an engine's record says nothing that this one does not.
+    pub fn is_as_seen(&self, seen: &Self) -> bool {
+        *self == Self { paused_ms: self.paused_ms, ..seen.clone() }
+    }
 }
 
 impl ExitStatus {

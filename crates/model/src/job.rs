@@ -75,12 +75,18 @@ pub struct Job {
     /// It makes room for another, or stands still for one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub eviction: Option<Arc<Eviction>>,
+    /// Since when it stands still.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stands_since: Option<Timestamp>,
     /// When it last began to run again after it stood still.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resumed: Option<Timestamp>,
-    /// How long this attempt stood still for others; that time does not count to its limit.
+    /// How long this attempt has stood still before; that time does not count to its limit.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paused: Seconds,
+    /// Milliseconds of that beyond whole seconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paused_ms: u32,
     /// When this attempt's last complete checkpoint was written.
     #[serde(default, skip_serializing_if = "is_default")]
     pub checkpointed: Option<Timestamp>,
@@ -255,18 +261,50 @@ impl Job {
 
     /// When its time limit ends it at the latest; `None` while it has no resources.
     ///
-    /// Counted from its start, or from the decision while the start is not known.
+    /// Counted from its start, or from the decision while the start is not known. While it stands
+    /// still its limit does not run: it has as much left when it goes on.
     pub fn ends_at_latest(&self) -> Option<Timestamp> {
         if !self.state.holds_resources() {
             return None;
         }
-        let end = self.started.or(self.placed)?.plus_limit(self.time_limit).plus(self.paused);
-        let Some(eviction) = &self.eviction else { return Some(end) };
-        Some(match eviction.mode {
+        let end = self.started.or(self.placed)?.plus_limit(self.time_limit);
+        let end = end.plus_ms(self.paused_before_ms());
+        let left = |since: Timestamp| match end {
+            Timestamp::NEVER => u64::MAX,
+            end => end.ms_since(since),
+        };
+        let stands = self.stands_since.filter(|_| self.state == JobState::Suspended);
+        Some(match (&self.eviction, stands) {
             // It goes on where it stood once the other is gone.
-            PreemptMode::Suspend => eviction.until.plus(end.since(eviction.at)),
-            _ => end.min(eviction.until),
+            (Some(eviction), stands) if eviction.mode == PreemptMode::Suspend => {
+                eviction.until.plus_ms(left(stands.unwrap_or(eviction.at)))
+            }
+            (Some(eviction), _) => end.min(eviction.until),
+            // Nobody knows when it is let go on.
+            (None, Some(_)) => Timestamp::NEVER,
+            (None, None) => end,
         })
+    }
+
+    /// How long its attempt has run by an instant, without the time that it stood still: Slurm's
+    /// `RunTime`, which stands while the job does. Zero before its start.
+    pub fn run_time(&self, now: Timestamp) -> Seconds {
+        let Some(start) = self.started.or(self.placed).filter(|_| !self.is_pending()) else {
+            return Seconds(0);
+        };
+        let end = if self.state.is_over() { self.ended.unwrap_or(now) } else { now };
+        let ran = end.ms_since(start);
+        Seconds(ran.saturating_sub(self.pause_ms(end)) / 1000)
+    }
+
+    /// How long this attempt has stood still by an instant.
+    pub fn pause_ms(&self, now: Timestamp) -> u64 {
+        let this = self.stands_since.map_or(0, |since| now.ms_since(since));
+        self.paused_before_ms().saturating_add(this)
+    }
+
+    fn paused_before_ms(&self) -> u64 {
+        self.paused.0.saturating_mul(1000).saturating_add(u64::from(self.paused_ms))
     }
 
     /// True where it stands still for others: its CPUs may be theirs until it goes on.
@@ -300,11 +338,29 @@ impl Job {
         self.exit = Some(report.status);
         self.message.clone_from(&report.message);
         self.usage = report.usage;
-        self.steps.clone_from(&report.steps);
+        self.end_pause(report.ended);
+        let whole = self.paused_before_ms();
+        let before = std::mem::replace(&mut self.steps, report.steps.clone());
+        for step in &mut self.steps {
+            // The script's step is first heard of at its end: it was there all the time.
+            let known = before.iter().find(|known| known.id == step.id);
+            let unknown = if step.id == crate::StepId::Batch { whole } else { 0 };
+            step.paused_ms = known.map_or(unknown, |known| known.paused_ms);
+        }
         self.signals.clear();
         self.suspend = false;
         self.eviction = None;
-        self.resumed = None;
-        self.paused = Seconds(0);
+    }
+
+    /// It does not stand still any more: what it stood is counted, for its unfinished steps too.
+    pub(crate) fn end_pause(&mut self, at: Timestamp) {
+        let Some(since) = self.stands_since.take() else { return };
+        for step in self.steps.iter_mut().filter(|step| step.ended.is_none_or(|end| end > since)) {
+            let end = step.ended.unwrap_or(at).min(at);
+            step.paused_ms = step.paused_ms.saturating_add(end.ms_since(since.max(step.started)));
+        }
+        let ms = at.ms_since(since).saturating_add(u64::from(self.paused_ms));
+        self.paused = Seconds(self.paused.0.saturating_add(ms / 1000));
+        self.paused_ms = (ms % 1000) as u32;
     }
 }

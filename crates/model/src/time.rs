@@ -59,6 +59,13 @@ impl Timestamp {
         Self(self.0.saturating_add(ms))
     }
 
+    /// The instant so many milliseconds later; [`Timestamp::NEVER`] where that does not fit.
+    #[must_use]
+    pub const fn plus_ms(self, ms: u64) -> Self {
+        let ms = if ms > i64::MAX as u64 { i64::MAX } else { ms as i64 };
+        Self(self.0.saturating_add(ms))
+    }
+
     /// When something that starts now and may take `limit` is over at the latest.
     #[must_use]
     pub const fn plus_limit(self, limit: TimeLimit) -> Self {
@@ -70,8 +77,13 @@ impl Timestamp {
 
     /// Whole seconds from `earlier` to here, rounded down; zero where `earlier` is later.
     pub const fn since(self, earlier: Self) -> Seconds {
+        Seconds(self.ms_since(earlier) / 1000)
+    }
+
+    /// Milliseconds from `earlier` to here; zero where `earlier` is later.
+    pub const fn ms_since(self, earlier: Self) -> u64 {
         let ms = self.0.saturating_sub(earlier.0);
-        Seconds(if ms > 0 { ms as u64 / 1000 } else { 0 })
+        if ms > 0 { ms as u64 } else { 0 }
     }
 }
 

@@ -140,6 +140,7 @@ fn events() -> Vec<EventKind> {
         nodes: 1,
         started: Timestamp::from_secs(901),
         ended: None,
+        paused_ms: 0,
         status: ExitStatus::SUCCESS,
         usage: Usage::default(),
     };

@@ -2,7 +2,7 @@
 
 use super::{limit_s, node_list};
 use crate::tres::Totals;
-use crate::{HistoryRow, StepView};
+use crate::{HistoryRow, PauseView, StepView};
 use muster_model::{ExitStatus, Job, JobKind, JobState, State, StepId, StopCause};
 
 impl HistoryRow {
@@ -37,6 +37,7 @@ impl HistoryRow {
             eligible_ms: job.eligible,
             started_ms: if began { job.started.or(job.placed) } else { None },
             ended_ms: job.ended.filter(|_| job.state.is_over()),
+            pause: PauseView::of(job),
             time_limit_s: limit_s(job.time_limit),
             exit: job.exit.unwrap_or_default(),
             nodes: had.nodes,
@@ -73,6 +74,7 @@ fn script_step(job: &Job) -> Option<StepView> {
         nodes: 1,
         started_ms: job.started?,
         ended_ms: None,
+        paused_ms: job.pause_ms(job.stands_since.unwrap_or_default()),
         exit: ExitStatus::SUCCESS,
         usage: job.usage.into(),
     })

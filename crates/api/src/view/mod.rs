@@ -39,6 +39,7 @@ impl From<&StepRecord> for StepView {
             nodes: step.nodes,
             started_ms: step.started,
             ended_ms: step.ended,
+            paused_ms: step.paused_ms,
             exit: step.status,
             usage: step.usage.into(),
         }

@@ -3,8 +3,10 @@
 use super::{limit_s, node_list, priority};
 use crate::step::fold_hosts;
 use crate::tres::Totals;
-use crate::{ArrayView, QueueDetail, QueueRow, ReasonView};
-use muster_model::{Exclusive, GpuScope, Hold, IndexRanges, Job, MemoryRequest, Reason, State};
+use crate::{ArrayView, PauseView, QueueDetail, QueueRow, ReasonView};
+use muster_model::{
+    Exclusive, GpuScope, Hold, IndexRanges, Job, MemoryRequest, Reason, State, Timestamp,
+};
 
 impl QueueRow {
     /// One job's row. `reason` is the binding one of a job that waits.
@@ -12,7 +14,7 @@ impl QueueRow {
         let spec = &job.spec;
         let totals = Totals::of(job);
         let begun = if job.is_pending() { None } else { job.started.or(job.placed) };
-        let running = job.ends_at_latest().filter(|_| job.time_limit.seconds().is_some());
+        let running = job.ends_at_latest().filter(|end| *end != Timestamp::NEVER);
         Self {
             id: job.id.0,
             job: job.display_id(),
@@ -44,6 +46,7 @@ impl QueueRow {
                 _ => None,
             },
             ended_ms: if job.state.is_over() { job.ended } else { running },
+            pause: PauseView::of(job),
             time_limit_s: limit_s(job.time_limit),
             nodes: totals.nodes,
             node_list: node_list(state, job),

@@ -169,10 +169,7 @@ fn wants(job: &Job, word: &str) -> bool {
 }
 
 fn times(job: &Job) -> String {
-    let ran = match (job.started, job.ended) {
-        (Some(from), Some(to)) => to.since(from),
-        _ => Seconds(0),
-    };
+    let ran = job.started.and(job.ended).map_or(Seconds(0), |end| job.run_time(end));
     format!("Run time {}", print_long(TimeLimit::Of(ran)))
 }
 

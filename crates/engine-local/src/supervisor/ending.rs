@@ -279,6 +279,7 @@ impl Supervisor<'_> {
                 nodes: 1,
                 started: timestamp(self.start_ms),
                 ended: Some(ended),
+                paused_ms: 0,
                 status,
                 usage,
             });

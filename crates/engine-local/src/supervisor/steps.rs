@@ -230,6 +230,7 @@ impl Step {
             nodes: self.layout.parts.len() as u32,
             started: timestamp(self.start_ms),
             ended: None,
+            paused_ms: 0,
             status: self.status,
             usage: Usage { ..self.usage.usage(None) },
         }

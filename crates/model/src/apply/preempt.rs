@@ -71,12 +71,11 @@ impl State {
 }
 
 impl Job {
-    /// Goes on after it stood still for another: that time does not count.
+    /// Goes on after it stood still: that time does not count.
     pub(crate) fn go_on(&mut self, at: Timestamp) {
-        let stood = self.eviction.take().filter(|e| e.mode == PreemptMode::Suspend);
-        if let Some(eviction) = stood {
-            self.paused = crate::Seconds(self.paused.0.saturating_add(at.since(eviction.at).0));
-        }
+        let eviction = self.eviction.take_if(|eviction| eviction.mode == PreemptMode::Suspend);
+        self.stands_since = self.stands_since.or(eviction.map(|eviction| eviction.at));
+        self.end_pause(at);
         self.resumed = Some(at);
     }
 }
@@ -182,5 +181,86 @@ mod tests {
         assert!(!state.jobs[&job].yields_cpus());
         apply(&mut state, 30, EventKind::JobSuspended { job, attempt: 1, suspended: false });
         assert_eq!(state.jobs[&job].ends_at_latest(), Some(at(120)));
+    }
+
+    fn stand(state: &mut State, ms: i64, suspended: bool) {
+        let kind = EventKind::JobSuspended { job: JobId(1), attempt: 1, suspended };
+        state.apply(&Event { at: Timestamp::from_millis(ms), kind }).unwrap();
+    }
+
+    #[test]
+    fn run_time_stands_while_the_job_does_and_the_limit_with_it() {
+        let mut state = running();
+        let job = JobId(1);
+        apply(&mut state, 40, EventKind::JobSuspend { job, suspend: true });
+        stand(&mut state, 40_700, true);
+        assert_eq!(state.jobs[&job].run_time(at(65)), Seconds(40));
+        // Whoever suspended it says when it goes on: no end is known.
+        assert_eq!(state.jobs[&job].ends_at_latest(), Some(Timestamp::NEVER));
+        apply(&mut state, 70, EventKind::JobSuspend { job, suspend: false });
+        stand(&mut state, 70_500, false);
+        // 29.8 s stood still.
+        assert_eq!(state.jobs[&job].ends_at_latest(), Some(Timestamp::from_millis(129_800)));
+        assert_eq!(state.jobs[&job].run_time(at(80)), Seconds(50));
+        // Pauses are added to the millisecond: 100 of 0.9 s are 90 s.
+        for n in 0..100 {
+            stand(&mut state, 80_000 + n * 1000, true);
+            stand(&mut state, 80_900 + n * 1000, false);
+        }
+        assert_eq!(state.jobs[&job].run_time(at(180)), Seconds(60));
+        exit(&mut state, 190, EndCause::Exited, 0);
+        assert_eq!(state.jobs[&job].run_time(at(500)), Seconds(70));
+    }
+
+    #[test]
+    fn a_step_stands_still_with_its_job() {
+        let mut state = running();
+        let job = JobId(1);
+        let mut step = crate::StepRecord {
+            id: crate::StepId::Number(0),
+            name: "work".to_owned(),
+            tasks: 1,
+            nodes: 1,
+            started: at(20),
+            ended: None,
+            paused_ms: 0,
+            status: ExitStatus::SUCCESS,
+            usage: Usage::default(),
+        };
+        apply(&mut state, 20, EventKind::StepObserved { job, attempt: 1, step: step.clone() });
+        stand(&mut state, 30_000, true);
+        stand(&mut state, 45_000, false);
+        // What the engine says of the step later leaves the count alone.
+        step.ended = Some(at(50));
+        apply(&mut state, 50, EventKind::StepObserved { job, attempt: 1, step: step.clone() });
+        assert_eq!(state.jobs[&job].steps[0].paused_ms, 15_000);
+        assert!(state.jobs[&job].steps[0].is_as_seen(&step));
+        stand(&mut state, 60_000, true);
+        let script = crate::StepRecord { id: crate::StepId::Batch, started: at(0), ..step.clone() };
+        let report = ExitReport {
+            status: ExitStatus::SUCCESS,
+            cause: EndCause::Exited,
+            started: Some(at(0)),
+            ended: at(62),
+            usage: Usage::default(),
+            message: String::new(),
+            steps: vec![crate::StepRecord { ended: Some(at(62)), ..script }, step],
+        };
+        apply(&mut state, 62, EventKind::JobExited { job, attempt: 1, report });
+        let paused: Vec<u64> = state.jobs[&job].steps.iter().map(|step| step.paused_ms).collect();
+        assert_eq!(paused, [17_000, 15_000]);
+    }
+
+    #[test]
+    fn what_is_ended_while_it_stands_still_goes_on_for_that() {
+        let mut state = running();
+        let job = JobId(1);
+        stand(&mut state, 10_000, true);
+        let cause = StopCause::Cancelled(0);
+        apply(&mut state, 20, EventKind::JobStop { job, cause, hurry: false });
+        stand(&mut state, 20_000, false);
+        exit(&mut state, 25, EndCause::Stopped, 143);
+        assert_eq!(state.jobs[&job].state, JobState::Cancelled);
+        assert_eq!(state.jobs[&job].run_time(at(99)), Seconds(15));
     }
 }

@@ -48,8 +48,10 @@ impl State {
         new.placed_seq = self.seq;
         new.claim = None;
         new.eviction = None;
+        new.stands_since = None;
         new.resumed = None;
         new.paused = crate::Seconds(0);
+        new.paused_ms = 0;
         new.checkpointed = None;
         new.started = None;
         new.ended = None;
@@ -92,11 +94,15 @@ impl State {
         let state = match (old.state, suspended) {
             (JobState::Running, true) => JobState::Suspended,
             (JobState::Suspended, false) => JobState::Running,
+            // What ends goes on for that.
+            (JobState::Completing, false) if old.stands_since.is_some() => old.state,
             _ => return Ok(()),
         };
         let mut new = Job { state, ..Job::clone(&old) };
-        if !suspended {
-            new.go_on(at);
+        match (suspended, state) {
+            (true, _) => new.stands_since = Some(at),
+            (false, JobState::Running) => new.go_on(at),
+            (false, _) => new.end_pause(at),
         }
         self.replace(&old, new);
         Ok(())
@@ -119,7 +125,10 @@ impl State {
         let Some(old) = self.current("step_observed", id, attempt)? else { return Ok(()) };
         let mut new = Job::clone(&old);
         match new.steps.iter_mut().find(|s| s.id == step.id) {
-            Some(known) => *known = step.clone(),
+            Some(known) => {
+                let paused_ms = known.paused_ms;
+                *known = StepRecord { paused_ms, ..step.clone() };
+            }
             None => new.steps.push(step.clone()),
         }
         self.replace(&old, new);

@@ -136,7 +136,7 @@ fields! {
     "StdOut" 20 |_| String::new();
     "Submit" 19 |l| unknown(Some(l.step.map_or(l.row.submitted_ms, |s| s.started_ms)));
     "SubmitLine" 20 |l| of_job(l, |r| r.command.clone());
-    "Suspended" 10 |_| "00:00:00".into();
+    "Suspended" 10 |l| seconds(suspended_s(l));
     "SystemComment" 15 |_| String::new();
     "SystemCPU" 10 |l| millis(usage(l).1);
     "Timelimit" 10 |l| of_job(l, |r| print_long(limit(r)));
@@ -219,8 +219,17 @@ fn ended(line: &Line<'_>) -> Option<Timestamp> {
 }
 
 fn elapsed_s(line: &Line<'_>) -> u64 {
+    match line.step {
+        Some(step) => line.row.step_run_time(step, line.now).0,
+        None => line.row.run_time(line.now).0,
+    }
+}
+
+/// How long it stood still: what of its time is not run time.
+fn suspended_s(line: &Line<'_>) -> u64 {
     let Some(started) = started(line) else { return 0 };
-    ended(line).unwrap_or(line.now).since(started).0
+    let all = ended(line).unwrap_or(line.now).since(started).0;
+    all.saturating_sub(elapsed_s(line))
 }
 
 fn planned_s(row: &HistoryRow, now: Timestamp) -> u64 {
@@ -282,6 +291,8 @@ fn state(line: &Line<'_>) -> String {
     };
     let state = match (step.ended_ms, step.exit) {
         (None, _) if line.row.state.is_over() => job,
+        // A step stands still with its job.
+        (None, _) if line.row.state == JobState::Suspended => job,
         (None, _) => SlurmState::Running,
         (Some(_), exit) if exit.success() => SlurmState::Completed,
         (Some(_), _) if line.row.state == JobState::OutOfMemory => SlurmState::OutOfMemory,

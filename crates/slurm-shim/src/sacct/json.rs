@@ -11,7 +11,9 @@ use crate::ident;
 pub(super) fn job(row: &HistoryRow, cluster: &str, now: Timestamp) -> Value {
     let seconds = |at: Option<Timestamp>| at.map_or(0, Timestamp::secs);
     let end = row.ended_ms.filter(|_| row.state.is_over());
-    let elapsed = row.started_ms.map_or(0, |start| end.unwrap_or(now).since(start).0);
+    let elapsed = row.run_time(now).0;
+    let whole = row.started_ms.map_or(0, |start| end.unwrap_or(now).since(start).0);
+    let suspended = whole.saturating_sub(elapsed);
     let steps: Vec<Value> = row
         .steps
         .iter()
@@ -49,6 +51,7 @@ pub(super) fn job(row: &HistoryRow, cluster: &str, now: Timestamp) -> Value {
             "limit": row.time_limit_s.map(|s| s.div_ceil(60)),
             "start": seconds(row.started_ms),
             "submission": row.submitted_ms.secs(),
+            "suspended": suspended,
         },
         "tres": {"allocated": row.tres, "requested": row.tres_wanted},
         "user": row.user,

@@ -1,5 +1,5 @@
 use super::*;
-use muster_api::{StepView, UsageView};
+use muster_api::{PauseView, StepView, UsageView};
 use muster_model::ExitStatus;
 
 fn row(id: u32, job: &str, state: JobState) -> HistoryRow {
@@ -24,6 +24,7 @@ fn row(id: u32, job: &str, state: JobState) -> HistoryRow {
         eligible_ms: at(1000),
         started_ms: at(1002),
         ended_ms: at(1019),
+        pause: None,
         time_limit_s: Some(3600),
         exit: ExitStatus::SUCCESS,
         nodes: 1,
@@ -52,6 +53,7 @@ fn batch(exit: ExitStatus) -> StepView {
         nodes: 1,
         started_ms: Timestamp::from_secs(1002),
         ended_ms: Some(Timestamp::from_secs(1019)),
+        paused_ms: 0,
         exit,
         usage: UsageView {
             memory_peak_kib: 2048,
@@ -220,4 +222,32 @@ fn jobs_are_read_with_their_steps() {
     assert_eq!(bases("7,900_[1,3],8.batch").unwrap_or_default(), "7,900_[1,3],8");
     assert_eq!(step_filter("7,8.batch"), ["8.batch"]);
     assert!(bases("x").is_err());
+}
+
+#[test]
+fn elapsed_leaves_out_what_a_job_stood_still() {
+    let pause = |before_ms, since: Option<i64>| {
+        let since_ms = since.map(Timestamp::from_secs);
+        Some(PauseView { before_ms, since_ms, resumed_ms: None })
+    };
+    let over = HistoryRow {
+        pause: pause(5_000, None),
+        steps: vec![StepView { paused_ms: 5_000, ..batch(ExitStatus::SUCCESS) }],
+        ..row(4, "4", JobState::Completed)
+    };
+    let stands = HistoryRow {
+        pause: pause(2_000, Some(1030)),
+        ended_ms: None,
+        steps: vec![StepView { paused_ms: 2_000, ended_ms: None, ..batch(ExitStatus::SUCCESS) }],
+        ..row(5, "5", JobState::Suspended)
+    };
+    assert_eq!(
+        shown(&["-P", "-o", "JobID,State,Elapsed,Suspended"], &[over, stands]),
+        "JobID|State|Elapsed|Suspended
+4|COMPLETED|00:00:12|00:00:05
+4.batch|COMPLETED|00:00:12|00:00:05
+5|SUSPENDED|00:00:26|00:00:22
+5.batch|SUSPENDED|00:00:26|00:00:22
+"
+    );
 }

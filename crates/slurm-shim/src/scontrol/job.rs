@@ -123,7 +123,9 @@ impl Shown<'_> {
                 instant_or(deadline, "N/A")
             ),
             format!(
-                "SuspendTime=None SecsPreSuspend=0 LastSchedEval={} Scheduler=Main",
+                "SuspendTime={} SecsPreSuspend={} LastSchedEval={} Scheduler=Main",
+                instant_or(fields::suspend_time(row), "None"),
+                fields::suspend_time(row).map_or(0, |at| fields::used_s(row, at)),
                 instant(now)
             ),
         ]
@@ -335,6 +337,19 @@ mod tests {
 "
             )
         );
+    }
+
+    #[test]
+    fn run_time_stands_while_the_job_does() {
+        let mut view = page();
+        let since_ms = Some(Timestamp::from_secs(20));
+        view.row.pause =
+            Some(muster_api::PauseView { before_ms: 3000, since_ms, resumed_ms: None });
+        let shown = Shown { row: &view.row, view: Some(&view) };
+        let text = shown.text(Style::default(), Timestamp::from_secs(28));
+        assert!(text.contains("RunTime=00:00:15 "), "{text}");
+        let since = instant(Timestamp::from_secs(20));
+        assert!(text.contains(&format!("SuspendTime={since} SecsPreSuspend=15 ")), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Titles, default words (`N/A`, `(null)`) and forms are as Slurm 22.05 prints them.
 
-use muster_api::{QueueDetail, QueueRow};
+use muster_api::{PauseView, QueueDetail, QueueRow};
 use muster_model::{JobState, Seconds, TimeLimit, Timestamp};
 use muster_slurm_syntax::duration::print_short;
 use muster_slurm_syntax::hostlist;
@@ -154,7 +154,7 @@ fields! {
     ' ' "stderr" "STDERR" true |r, d, _| output(r, d);
     ' ' "stdin" "STDIN" false |_, _, _| "/dev/null".into();
     ' ' "stdout" "STDOUT" true |r, d, _| output(r, d);
-    ' ' "suspendtime" "SUSPEND_TIME" false |_, _, _| "N/A".into();
+    ' ' "suspendtime" "SUSPEND_TIME" false |r, _, _| instant_or(suspend_time(r), "N/A");
     ' ' "system_comment" "SYSTEM_COMMENT" false |_, _, _| "(null)".into();
     ' ' "time" "TIME" false |r, _, now| print_short(TimeLimit::Of(Seconds(used_s(r, now))));
     ' ' "tres-alloc" "TRES_ALLOC" false |r, _, _| or_na(&r.tres);
@@ -208,9 +208,12 @@ pub(crate) fn limit(row: &QueueRow) -> TimeLimit {
 
 /// Seconds of run time so far.
 pub(crate) fn used_s(row: &QueueRow, now: Timestamp) -> u64 {
-    let Some(started) = row.started_ms else { return 0 };
-    let end = if row.state.is_over() { row.ended_ms.unwrap_or(now) } else { now };
-    end.since(started).0
+    row.run_time(now).0
+}
+
+/// When it was last suspended or went on.
+pub(crate) fn suspend_time(row: &QueueRow) -> Option<Timestamp> {
+    row.pause.as_ref().and_then(PauseView::changed)
 }
 
 fn pending_s(row: &QueueRow, now: Timestamp) -> u64 {

@@ -117,7 +117,7 @@ fn life(row: &QueueRow) -> Value {
         "state_description": row.reason.as_ref().map_or("", |reason| &reason.text),
         "state_reason": fields::reason(row),
         "submit_time": row.submitted_ms.secs(),
-        "suspend_time": 0,
+        "suspend_time": seconds(fields::suspend_time(row)),
     })
 }
 

@@ -57,7 +57,7 @@ fn title(letter: char) -> &'static str {
 }
 
 fn cell(letter: char, row: &HistoryRow, step: &StepView) -> String {
-    let used = clock::now().since(step.started_ms).0;
+    let used = row.step_run_time(step, clock::now()).0;
     match letter {
         'i' => format!("{}.{}", row.job, step.id),
         'j' => step.name.clone(),

@@ -1,5 +1,5 @@
 use super::*;
-use muster_api::{ArrayView, QueueDetail, ReasonView};
+use muster_api::{ArrayView, PauseView, QueueDetail, ReasonView};
 use muster_model::{ExitStatus, JobKind, JobState};
 
 /// A running job of one CPU on n1, submitted and started at 1000 s, limit one hour.
@@ -23,6 +23,7 @@ fn row(id: u32, name: &str) -> QueueRow {
         started_ms: Some(Timestamp::from_secs(1000)),
         expected_ms: None,
         ended_ms: Some(Timestamp::from_secs(4600)),
+        pause: None,
         time_limit_s: Some(3600),
         nodes: 1,
         node_list: "n1".to_owned(),
@@ -51,6 +52,7 @@ fn waiting(id: u32, name: &str, word: &str) -> QueueRow {
         }),
         started_ms: None,
         ended_ms: None,
+        pause: None,
         node_list: String::new(),
         ..row(id, name)
     }
@@ -199,4 +201,20 @@ fn the_start_is_the_window_that_when_shows() {
     assert_eq!(window_start(&page, 9), Some(Timestamp::from_secs(90)));
     assert_eq!(window_start(&page, 8), Some(Timestamp::from_secs(70)));
     assert_eq!(window_start(&muster_api::WhyPage { jobs: Vec::new() }, 8), None);
+}
+
+#[test]
+fn the_time_of_a_suspended_job_stands_still() {
+    let pause = PauseView {
+        before_ms: 2_000,
+        since_ms: Some(Timestamp::from_secs(1005)),
+        resumed_ms: Some(Timestamp::from_secs(1003)),
+    };
+    let row = QueueRow {
+        pause: Some(pause),
+        ended_ms: None,
+        state: JobState::Suspended,
+        ..row(3, "shared")
+    };
+    assert_eq!(shown("%i %t %M %L %e", &[row], true), "3 S 0:03 59:57 N/A\n");
 }
