@@ -29,7 +29,13 @@ impl Culprit {
         match &job.spec.gang {
             Some(gang) if job.het.is_none() => {
                 let (gang, size) = (gang.name.clone(), gang.size);
-                Reason::GangIncomplete { gang, size, ready: self.ready }
+                Reason::GangIncomplete {
+                    gang,
+                    size,
+                    submitted: size,
+                    ready: self.ready,
+                    not_free: vec![self.job],
+                }
             }
             _ => Reason::HetPeer { peer: self.job },
         }

@@ -66,6 +66,7 @@ fn cpus_only(request: &Request) -> Option<u32> {
         tasks_per_gpu,
         tasks_per_socket,
         tasks_per_core,
+        distribution,
         cpus_per_task: _,
         cpus_per_gpu,
         cpus_per_node_min,
@@ -100,6 +101,7 @@ fn cpus_only(request: &Request) -> Option<u32> {
         && gpu_share.is_none()
         && gpu_isolation.is_none()
         && sockets_per_node.is_none()
+        && distribution.is_none()
         && !cpus_near_gpus
         && gres.is_empty()
         && constraint.is_none()

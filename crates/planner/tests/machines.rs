@@ -167,7 +167,7 @@ fn t15_cores_used_up_beside_the_gpu() {
     let far = share(&mut lab("M09", &[4, 5, 6, 7], busy_cpus), job).expect("starts");
     assert_eq!(far.cpus.to_string(), "60-63,88-99");
     // Those that are far are told as such.
-    let node = machine(NodeId(0), "n1", "M09");
+    let node = machine(NodeId(0), "n1", "M09").expect("known");
     assert_eq!(links::far_cpus(&node, &far).to_string(), "88-99");
     assert!(links::far_cpus(&node, &near).is_empty());
 }
@@ -253,7 +253,7 @@ fn t17_each_gpu_comes_with_its_card() {
     let all: Vec<u32> = (0..8).collect();
     assert_eq!(cards(&lab, &all), ["k0", "k3", "k4", "k5", "k6", "k9", "k10", "k11"]);
     // Two GPUs below one switch, one card: they share it.
-    let node = machine(NodeId(0), "n1", "M01");
+    let node = machine(NodeId(0), "n1", "M01").expect("known");
     assert_eq!(node.devices[0].nic, node.devices[1].nic);
 }
 

@@ -122,13 +122,13 @@ fn t44_a_contiguous_job_goes_on_over_the_end_of_a_ring() {
     ";
     let mut lab = Lab::new(ring);
     occupy(&mut lab, &["n2", "n3", "n4", "n5", "z1"]);
-    assert_eq!(placed(&mut lab, "four nodes=4 contiguous"), "n[6-7,0-1]");
-    assert_eq!(placed(&mut lab, "five nodes=5 contiguous"), "");
+    assert_eq!(lab.placed("four nodes=4 contiguous"), "n[6-7,0-1]");
+    assert_eq!(lab.placed("five nodes=5 contiguous"), "");
     // What stands side by side by name comes first, and without the ring nothing wraps.
-    assert_eq!(placed(&mut lab, "two nodes=2 contiguous"), "n[0-1]");
+    assert_eq!(lab.placed("two nodes=2 contiguous"), "n[0-1]");
     let mut flat = Lab::new("node n[0-7] cpus=1");
     occupy(&mut flat, &["n2", "n3", "n4", "n5"]);
-    assert_eq!(placed(&mut flat, "four nodes=4 contiguous"), "");
+    assert_eq!(flat.placed("four nodes=4 contiguous"), "");
 }
 
 #[test]

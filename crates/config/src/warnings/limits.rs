@@ -24,17 +24,17 @@ fn number(limit: Option<u32>) -> Option<u64> {
 /// What holds for all jobs of an association together, and so for everybody beneath.
 fn groups(of: &AssociationLimits) -> [Count<'static>; 3] {
     [
-        ("grp_jobs", number(of.grp_jobs)),
-        ("grp_submit_jobs", number(of.grp_submit_jobs)),
-        ("grp_wall", of.grp_wall.map(|Seconds(s)| s)),
+        ("grp_jobs", number(of.group.jobs)),
+        ("grp_submit_jobs", number(of.group.submit_jobs)),
+        ("grp_wall", of.group.wall.map(|Seconds(s)| s)),
     ]
 }
 
 fn group_amounts(of: &AssociationLimits) -> [(&'static str, &Tres); 3] {
     [
-        ("grp_tres", &of.grp_tres),
-        ("grp_tres_mins", &of.grp_tres_mins),
-        ("grp_tres_run_mins", &of.grp_tres_run_mins),
+        ("grp_tres", &of.group.tres),
+        ("grp_tres_mins", &of.group.tres_mins),
+        ("grp_tres_run_mins", &of.group.tres_run_mins),
     ]
 }
 
@@ -111,28 +111,28 @@ fn shown(key: &str, number: u64) -> String {
 fn beside(own: &Named, warn: &mut Warn) {
     let of = &own.limits;
     let counts = [
-        (("max_jobs", number(of.max_jobs)), ("grp_jobs", number(of.grp_jobs))),
+        (("max_jobs", number(of.max_jobs)), ("grp_jobs", number(of.group.jobs))),
         (
             ("max_submit_jobs", number(of.max_submit_jobs)),
-            ("grp_submit_jobs", number(of.grp_submit_jobs)),
+            ("grp_submit_jobs", number(of.group.submit_jobs)),
         ),
         (("max_jobs", number(of.max_jobs)), ("max_submit_jobs", number(of.max_submit_jobs))),
-        (("grp_jobs", number(of.grp_jobs)), ("grp_submit_jobs", number(of.grp_submit_jobs))),
+        (("grp_jobs", number(of.group.jobs)), ("grp_submit_jobs", number(of.group.submit_jobs))),
     ];
     let mut say = |key: &str, message, hint: &str| warn(own.section, own.index, key, message, hint);
     larger(&counts, &mut say);
     let amounts = [
-        ("max_tres", &of.max_tres, "grp_tres", &of.grp_tres),
+        ("max_tres", &of.max_tres, "grp_tres", &of.group.tres),
         ("max_tres_per_node", &of.max_tres_per_node, "max_tres", &of.max_tres),
-        ("max_tres_mins", &of.max_tres_mins, "grp_tres_mins", &of.grp_tres_mins),
+        ("max_tres_mins", &of.max_tres_mins, "grp_tres_mins", &of.group.tres_mins),
     ];
     larger_amounts(&amounts, &mut say);
 }
 
 fn beside_of_qos(index: usize, of: &QosLimits, warn: &mut Warn) {
     let (user, account, all) =
-        (number(of.max_jobs_per_user), number(of.max_jobs_per_account), number(of.grp_jobs));
-    let submit = number(of.grp_submit_jobs);
+        (number(of.max_jobs_per_user), number(of.max_jobs_per_account), number(of.group.jobs));
+    let submit = number(of.group.submit_jobs);
     let counts = [
         (("max_jobs_per_user", user), ("grp_jobs", all)),
         (("max_jobs_per_account", account), ("grp_jobs", all)),
@@ -149,12 +149,12 @@ fn beside_of_qos(index: usize, of: &QosLimits, warn: &mut Warn) {
     let mut say = |key: &str, message, hint: &str| warn("qos", index, key, message, hint);
     larger(&counts, &mut say);
     let amounts = [
-        ("max_tres_per_user", &of.max_tres_per_user, "grp_tres", &of.grp_tres),
-        ("max_tres_per_account", &of.max_tres_per_account, "grp_tres", &of.grp_tres),
+        ("max_tres_per_user", &of.max_tres_per_user, "grp_tres", &of.group.tres),
+        ("max_tres_per_account", &of.max_tres_per_account, "grp_tres", &of.group.tres),
         ("max_tres_per_job", &of.max_tres_per_job, "max_tres_per_user", &of.max_tres_per_user),
-        ("max_tres_per_job", &of.max_tres_per_job, "grp_tres", &of.grp_tres),
+        ("max_tres_per_job", &of.max_tres_per_job, "grp_tres", &of.group.tres),
         ("max_tres_per_node", &of.max_tres_per_node, "max_tres_per_job", &of.max_tres_per_job),
-        ("max_tres_mins_per_job", &of.max_tres_mins_per_job, "grp_tres_mins", &of.grp_tres_mins),
+        ("max_tres_mins_per_job", &of.max_tres_mins_per_job, "grp_tres_mins", &of.group.tres_mins),
     ];
     larger_amounts(&amounts, &mut say);
 }
@@ -217,15 +217,15 @@ fn licences(config: &Config, warn: &mut Warn) {
         }
     };
     for (i, of) in config.account.iter().enumerate() {
-        look("account", i, "grp_tres", &of.limits().grp_tres);
+        look("account", i, "grp_tres", &of.limits().group.tres);
         look("account", i, "max_tres", &of.limits().max_tres);
     }
     for (i, of) in config.association.iter().enumerate() {
-        look("association", i, "grp_tres", &of.member().limits.grp_tres);
+        look("association", i, "grp_tres", &of.member().limits.group.tres);
         look("association", i, "max_tres", &of.member().limits.max_tres);
     }
     for (i, of) in config.qos.iter().enumerate() {
-        look("qos", i, "grp_tres", &of.limits().grp_tres);
+        look("qos", i, "grp_tres", &of.limits().group.tres);
         look("qos", i, "max_tres_per_user", &of.limits().max_tres_per_user);
     }
 }

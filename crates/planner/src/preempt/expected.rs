@@ -47,10 +47,11 @@ impl Expected {
             return start;
         }
         for (victim, job) in makers(state, &self.victims) {
-            let (Some(placement), Some(end)) = (&job.placement, job.ends_at_latest()) else {
+            let end = state.expected_end(job, now);
+            let (Some(placement), Some(end)) = (&job.placement, end) else {
                 continue;
             };
-            world.release(job.id, placement, end);
+            world.release(job.id, placement);
             world.occupy(job, placement, end.min(victim.until), false);
         }
         for place in &self.places {

@@ -52,7 +52,7 @@ fn bars_and_titles_are_slurms() {
 fn associations_have_their_shares_and_limits() {
     let mut all = accounts();
     all[1].shares = Some(40);
-    all[1].limits.grp_tres.put(muster_model::TresKind::Gpu(None), 8);
+    all[1].limits.group.tres.put(muster_model::TresKind::Gpu(None), 8);
     let mut member = MemberView { shares: None, priority: Some(9), ..MemberView::default() };
     member.limits.max_wall = Some(Seconds(3 * 86_400));
     all[1].members.insert("root".into(), member);

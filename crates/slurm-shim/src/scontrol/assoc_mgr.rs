@@ -3,7 +3,7 @@
 
 use muster_api::{AccountView, MemberView, QosView, ShareLine, UseView};
 use muster_client::Client;
-use muster_model::{AssociationLimits, Seconds, Tres, TresKind};
+use muster_model::{AssociationLimits, GroupLimits, Seconds, Tres, TresKind};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -168,31 +168,20 @@ fn wall(limit: Option<Seconds>) -> String {
     bare(limit.map(|limit| limit.0 / 60))
 }
 
-/// What is limited of all together.
-struct Group<'a> {
-    jobs: Option<u32>,
-    submit: Option<u32>,
-    wall: Option<Seconds>,
-    tres: &'a Tres,
-    tres_mins: &'a Tres,
-    tres_run_mins: &'a Tres,
-}
-
-impl Group<'_> {
-    fn lines(&self, used: &UseView) -> [String; 5] {
-        [
-            format!("GrpJobs={} GrpJobsAccrue=N(0)", number(self.jobs, u64::from(used.running))),
-            format!(
-                "GrpSubmitJobs={} GrpWall={}({}.00)",
-                number(self.submit, u64::from(used.submitted)),
-                minutes(self.wall),
-                used.wall_minutes
-            ),
-            format!("GrpTRES={}", amounts(self.tres, &used.in_use)),
-            format!("GrpTRESMins={}", amounts(self.tres_mins, &used.minutes)),
-            format!("GrpTRESRunMins={}", amounts(self.tres_run_mins, &used.run_minutes)),
-        ]
-    }
+/// What is limited of all together, beside what is used of it.
+fn group_lines(limits: &GroupLimits, used: &UseView) -> [String; 5] {
+    [
+        format!("GrpJobs={} GrpJobsAccrue=N(0)", number(limits.jobs, u64::from(used.running))),
+        format!(
+            "GrpSubmitJobs={} GrpWall={}({}.00)",
+            number(limits.submit_jobs, u64::from(used.submitted)),
+            minutes(limits.wall),
+            used.wall_minutes
+        ),
+        format!("GrpTRES={}", amounts(&limits.tres, &used.in_use)),
+        format!("GrpTRESMins={}", amounts(&limits.tres_mins, &used.minutes)),
+        format!("GrpTRESRunMins={}", amounts(&limits.tres_run_mins, &used.run_minutes)),
+    ]
 }
 
 /// Billionths with two places.
@@ -233,15 +222,7 @@ fn association(
         account.parent.as_deref().filter(|_| user.is_none()).unwrap_or_default(),
         if default { "Yes" } else { "No" }
     ));
-    let group = Group {
-        jobs: limits.grp_jobs,
-        submit: limits.grp_submit_jobs,
-        wall: limits.grp_wall,
-        tres: &limits.grp_tres,
-        tres_mins: &limits.grp_tres_mins,
-        tres_run_mins: &limits.grp_tres_run_mins,
-    };
-    lines.extend(group.lines(used));
+    lines.extend(group_lines(&limits.group, used));
     let each = |limit: Option<u32>, used: u32| match (limit, user) {
         (Some(limit), Some(_)) => format!("{limit}({used})"),
         (limit, _) => bare(limit),
@@ -266,16 +247,8 @@ fn association(
 fn of_qos(text: &mut String, id: usize, qos: &QosView) {
     let limits = &qos.limits;
     let _ = writeln!(text, "QOS={}({id})", qos.name);
-    let group = Group {
-        jobs: limits.grp_jobs,
-        submit: limits.grp_submit_jobs,
-        wall: limits.grp_wall,
-        tres: &limits.grp_tres,
-        tres_mins: &limits.grp_tres_mins,
-        tres_run_mins: &limits.grp_tres_run_mins,
-    };
     let mut lines = vec![format!("UsageRaw={}.000000", qos.used.billed_s)];
-    lines.extend(group.lines(&qos.used));
+    lines.extend(group_lines(&limits.group, &qos.used));
     lines.extend([
         format!("MaxWallPJ={}", wall(limits.max_wall)),
         format!("MaxTRESPJ={}", limits.max_tres_per_job),
@@ -334,8 +307,8 @@ mod tests {
             shares: Some(1),
             ..AccountView::default()
         };
-        account.limits.grp_jobs = Some(8);
-        account.limits.grp_tres = tres(&[(TresKind::Gpu(None), 8)]);
+        account.limits.group.jobs = Some(8);
+        account.limits.group.tres = tres(&[(TresKind::Gpu(None), 8)]);
         let used = UseView {
             running: 2,
             submitted: 3,
