@@ -5,7 +5,7 @@ use crate::lab::Lab;
 use crate::text::{
     Word, count_or_none, fields, limit, memory, named, names, node_id, number, words,
 };
-use crate::{ask, dependency, fixture, print};
+use crate::{ask, dependency, fixture, print, tell};
 use muster_model::{
     ApplyError, Availability, Drain, EventKind, ForeignUse, Hold, JobId, JobUpdate, NodeTally,
     Plan, Reason, State, Timestamp,
@@ -171,7 +171,8 @@ fn of_job(lab: &mut Lab, verb: &Word, words: &[Word]) -> Read<()> {
         "release" => lab.event(EventKind::JobReleased { job: id }),
         "checkpointed" => {
             let attempt = lab.job(id)?.attempt;
-            lab.event(EventKind::JobCheckpointed { job: id, attempt })
+            let checkpointed = EventKind::JobCheckpointed { job: id, attempt };
+            lab.obeyed(&format!("checkpointed {id}"), checkpointed)
         }
         _ => update(lab, id, rest),
     }
@@ -284,5 +285,6 @@ fn update(lab: &mut Lab, job: JobId, words: &[Word]) -> Read<()> {
         }
         Ok(())
     })?;
-    lab.event(EventKind::JobUpdated { job, update: Box::new(update) })
+    let command = format!("update {job} {}", tell::line(words));
+    lab.obeyed(&command, EventKind::JobUpdated { job, update: Box::new(update) })
 }

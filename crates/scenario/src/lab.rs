@@ -61,6 +61,13 @@ impl Lab {
         Ok(())
     }
 
+    /// Applies the event of a command and remembers the command.
+    pub(crate) fn obeyed(&mut self, command: &str, kind: EventKind) -> Read<()> {
+        self.apply(kind)?;
+        self.note(command, &[]);
+        Ok(())
+    }
+
     fn apply(&mut self, kind: EventKind) -> Read<()> {
         let event = Event { at: self.now, kind };
         self.state.apply(&event)?;

@@ -16,8 +16,11 @@ pub(crate) fn line(words: &[Word]) -> String {
 pub(crate) fn event(state: &State, kind: &EventKind) -> String {
     match command(state, kind) {
         Some(command) => format!("> {command}"),
-        // A comment is one line.
-        None => format!("# no command does this: {}", format!("{kind:?}").replace('\n', " ")),
+        None => {
+            // A comment is one line, and a hint at what it was is enough.
+            let what: String = format!("{kind:?}").chars().take(200).collect();
+            format!("# no command does this: {}", what.replace('\n', " "))
+        }
     }
 }
 

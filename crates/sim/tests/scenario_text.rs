@@ -14,10 +14,11 @@ use std::sync::LazyLock;
 /// The texts of all scenarios.
 static SCENARIOS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|end| end == "txt"));
+    let entries = std::fs::read_dir(dir).expect("scenarios").map(|e| e.expect("an entry").path());
+    let mut files: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "txt")).collect();
     files.sort();
-    files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    files.iter().map(|path| std::fs::read_to_string(path).expect("text")).collect()
 });
 
 /// Something that a slip of the pen does to a text.
@@ -79,7 +80,7 @@ fn slipped(text: &str, slip: &Slip) -> String {
                 .collect();
             if !starts.is_empty() {
                 let start = starts[at.index(starts.len())];
-                let end = (start..).find(|i| !is_digit(*i)).unwrap_or(start);
+                let end = (start..=characters.len()).find(|i| !is_digit(*i)).unwrap_or(start);
                 characters.splice(start..end, number.chars());
             }
             return characters.into_iter().collect();

@@ -15,7 +15,7 @@ fn dir() -> PathBuf {
 
 /// Every scenario with its path.
 fn scenarios() -> Vec<(PathBuf, String)> {
-    let entries = std::fs::read_dir(dir()).unwrap().map(|entry| entry.unwrap().path());
+    let entries = std::fs::read_dir(dir()).expect("scenarios").map(|e| e.expect("an entry").path());
     let mut files: Vec<_> =
         entries.filter(|path| path.extension().is_some_and(|e| e == "txt")).collect();
     files.sort();
@@ -23,7 +23,7 @@ fn scenarios() -> Vec<(PathBuf, String)> {
     files
         .into_iter()
         .map(|path| {
-            let text = std::fs::read_to_string(&path).unwrap();
+            let text = std::fs::read_to_string(&path).expect("text");
             (path, text)
         })
         .collect()

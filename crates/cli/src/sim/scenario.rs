@@ -220,6 +220,11 @@ mod tests {
     }
 
     #[test]
+    fn the_scenarios_of_this_repository_come_out_as_written() {
+        assert_eq!(ran(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios"), false), 0);
+    }
+
+    #[test]
     fn a_difference_and_a_fault_name_their_place() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("one.txt");
