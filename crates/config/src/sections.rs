@@ -9,8 +9,8 @@ use crate::reservation::ReservationSection;
 use crate::topology::{DomainSection, LevelSection, TopologySection};
 use muster_model::{
     BackfillDepth, BackfillMode, BackfillOrder, BillingMode, FairShareMode, NodeChoice, OrderMode,
-    PartitionState, Policy, PreemptMode, PromiseBasis, RunTimeCorrection, RunTimePolicy, RunTimeSource,
-    UsageReset,
+    PartitionState, Policy, PreemptMode, PromiseBasis, RunTimeCorrection, RunTimePolicy,
+    RunTimeSource, UsageReset,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

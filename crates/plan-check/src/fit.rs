@@ -81,7 +81,9 @@ pub(crate) fn room<'a>(
         .into_iter()
         .flatten()
         .filter_map(|job| state.jobs.get(job))
-        .filter_map(|job| Some((job.as_ref(), job.placement.as_deref()?, state.expected_end(job, now)?)))
+        .filter_map(|job| {
+            Some((job.as_ref(), job.placement.as_deref()?, state.expected_end(job, now)?))
+        })
         .filter(|(_, _, end)| still_there(when, now, *end, false));
     let starting = new
         .iter()

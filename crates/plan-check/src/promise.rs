@@ -106,7 +106,9 @@ fn licence_short(state: &State, plan: &Plan, new: &[New<'_>], promise: &Promise)
             .iter()
             .filter_map(|id| state.jobs.get(id))
             .filter(|j| {
-                state.expected_end(j, plan.now).is_some_and(|end| still_there(when, plan.now, end, false))
+                state
+                    .expected_end(j, plan.now)
+                    .is_some_and(|end| still_there(when, plan.now, end, false))
             })
             .filter_map(|j| j.placement.as_ref()?.licences.get(name));
         let starting = new

@@ -368,11 +368,13 @@ fn backfilled(
     let Some(promise) = promise else { return Verdict::NoPromise };
     let starting = decisions.iter().flat_map(Decision::starts).find(|s| s.job == rival.id);
     let (placement, end) = match starting {
-        Some(start) => (Some(&start.placement), now.plus_limit(state.expected_run(rival, start.time_limit))),
+        Some(start) => {
+            (Some(&start.placement), now.plus_limit(state.expected_run(rival, start.time_limit)))
+        }
         None => {
             let end = state.expected_end(rival, now).unwrap_or(Timestamp::NEVER);
             (rival.placement.as_ref(), end)
-        },
+        }
     };
     if end <= promise.start {
         return Verdict::EndsBefore { end, promise: promise.start };

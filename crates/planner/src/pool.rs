@@ -13,9 +13,9 @@ use crate::depth::nearly_as_old;
 use crate::free::effective_end;
 use crate::simple::{Simple, simple};
 use muster_model::{
-    BackfillDepth, BackfillMode, Decision, Event, EventKind, Job, JobId, Mib, NodeId, NodeShare, OrderMode,
-    Partition, Placement, Plan, Policy, Preemption, Promise, PromisedShare, Seconds, Start, State,
-    TimeLimit, Timestamp, Topology, Work,
+    BackfillDepth, BackfillMode, Decision, Event, EventKind, Job, JobId, Mib, NodeId, NodeShare,
+    OrderMode, Partition, Placement, Plan, Policy, Preemption, Promise, PromisedShare, Seconds,
+    Start, State, TimeLimit, Timestamp, Topology, Work,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -276,12 +276,8 @@ impl Pool {
     }
 
     fn start_of(&self, state: &State, waiting: &Waiting) -> Decision {
-        let share = NodeShare {
-            node: self.node,
-            tasks: 1,
-            cpu_pool: waiting.cpus,
-            ..NodeShare::default()
-        };
+        let share =
+            NodeShare { node: self.node, tasks: 1, cpu_pool: waiting.cpus, ..NodeShare::default() };
         let placement = Placement {
             partition: self.partition.clone(),
             nodes: vec![share],
@@ -355,9 +351,10 @@ impl Round<'_> {
         }
         let start = self.promises[0].0;
         profile.reserve(start, start.plus(head.length), head.cpus);
-        let mut queue = pool.waiting.iter().filter(|w| {
-            w.cpus <= pool.total && (w.submitted, w.id) > (head.submitted, head.id)
-        });
+        let mut queue = pool
+            .waiting
+            .iter()
+            .filter(|w| w.cpus <= pool.total && (w.submitted, w.id) > (head.submitted, head.id));
         let mut last = (head.submitted, head.id);
         let old = |w: &Waiting| nearly_as_old(now, head.submitted, w.submitted, part);
         while (self.promises.len() as u64) < u64::from(total) {

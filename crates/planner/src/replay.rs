@@ -70,7 +70,9 @@ impl Round<'_> {
     pub(crate) fn take_back(&mut self) {
         let Some(resume) = &self.budget.resume else { return };
         for (leader, job) in with_leaders(self.state, &resume.started) {
-            let (Some(placement), Some(end)) = (&job.placement, self.state.expected_end(job, self.now)) else {
+            let (Some(placement), Some(end)) =
+                (&job.placement, self.state.expected_end(job, self.now))
+            else {
                 continue;
             };
             self.cache.world.release(job.id, placement);

@@ -358,11 +358,7 @@ impl Round<'_> {
 
     /// Tries jobs behind promises, those that are over first before others. Where the budget ends
     /// here, the next round begins anew: its order may be another.
-    fn backfill(
-        &mut self,
-        walk: &mut Walk,
-        mut waiting: BTreeSet<(Timestamp, OrderKey, usize)>,
-    ) {
+    fn backfill(&mut self, walk: &mut Walk, mut waiting: BTreeSet<(Timestamp, OrderKey, usize)>) {
         while let Some((end, key, at)) = waiting.pop_first() {
             if walk.stopped_at.is_some() || self.work.total() >= self.budget.steps {
                 walk.stopped_at.get_or_insert(key);

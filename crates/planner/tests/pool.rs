@@ -35,7 +35,13 @@ fn policy() -> impl Strategy<Value = String> {
         "recent promises=estimates correction=double",
         "recent promises=estimates correction=steps",
     ];
-    let depth = prop::sample::select(vec!["", " depth=1", " depth=2", " by-wait=900", " by-wait=500 depth=3"]);
+    let depth = prop::sample::select(vec![
+        "",
+        " depth=1",
+        " depth=2",
+        " by-wait=900",
+        " by-wait=500 depth=3",
+    ]);
     (prop::sample::select(backfill.to_vec()), prop::sample::select(run_time.to_vec()), depth)
         .prop_map(|(a, b, c)| format!("policy backfill={a} run-time={b}{c}"))
 }

@@ -21,7 +21,8 @@ fn trace() -> Option<PathBuf> {
 }
 
 fn summary(file: &std::path::Path, policy: Policy, estimates: Estimates) -> Summary {
-    let mut jobs = Cleaned::new(Swf::new(open(file).unwrap()).unwrap(), Cleaning::default()).unwrap();
+    let mut jobs =
+        Cleaned::new(Swf::new(open(file).unwrap()).unwrap(), Cleaning::default()).unwrap();
     let setting = Setting { processors: jobs.machine(), policy, estimates };
     let mut totals = Totals::default();
     let count = |done: &muster_sim::twin::Finished| {

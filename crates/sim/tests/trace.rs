@@ -1,10 +1,14 @@
 //! Traces in the Standard Workload Format: what is read, what is refused, what is counted.
 
-use muster_sim::trace::{Cleaned, Cleaning, Counts, Oversized, Swf, SwfJob, TraceError, Unrequested};
+use muster_sim::trace::{
+    Cleaned, Cleaning, Counts, Oversized, Swf, SwfJob, TraceError, Unrequested,
+};
 
 /// A line with the fields that replays look at; the rest is not known.
 fn line(number: i64, submit: i64, run: i64, procs: i64, asked: i64, requested_time: i64) -> String {
-    format!("{number} {submit} -1 {run} {procs} -1 -1 {asked} {requested_time} -1 1 3 -1 -1 -1 -1 -1 -1\n")
+    format!(
+        "{number} {submit} -1 {run} {procs} -1 -1 {asked} {requested_time} -1 1 3 -1 -1 -1 -1 -1 -1\n"
+    )
 }
 
 fn cleaned(text: &str, rules: Cleaning) -> (Vec<Result<SwfJob, TraceError>>, Counts) {
@@ -57,7 +61,10 @@ fn a_malformed_line_is_told_with_its_field_or_counted() {
     let good = line(1, 0, 5, 1, 1, 10);
     for (bad, told) in [
         ("2 0 -1 5", "line 3, field 5 (allocated processors): expected 18 fields"),
-        ("2 0 -1 five 1 -1 -1 1 9 -1 1 1 1 1 1 1 1 1", "line 3, field 4 (run time): expected a whole"),
+        (
+            "2 0 -1 five 1 -1 -1 1 9 -1 1 1 1 1 1 1 1 1",
+            "line 3, field 4 (run time): expected a whole",
+        ),
         ("2 0 -1 5.5 1 -1 -1 1 9 -1 1 1 1 1 1 1 1 1", "field 4 (run time)"),
         ("2 0 -1 99999999999999999999 1 -1 -1 1 9 -1 1 1 1 1 1 1 1 1", "field 4 (run time)"),
         ("2 0 -1 5 1 x -1 1 9 -1 1 1 1 1 1 1 1 1", "field 6 (average CPU time): expected a number"),

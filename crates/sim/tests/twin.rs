@@ -83,9 +83,8 @@ impl Book<'_> {
     fn free(&self, at: i64, head: Option<(usize, i64)>) -> i64 {
         let runs = (0..self.jobs.len()).filter(|i| !self.gone.contains(i));
         let taken = runs.filter_map(|i| Some((i, self.start[i]?))).chain(head);
-        let there = |(i, start): &(usize, i64)| {
-            *start <= at && at < start + self.jobs[*i].requested_time
-        };
+        let there =
+            |(i, start): &(usize, i64)| *start <= at && at < start + self.jobs[*i].requested_time;
         i64::from(MACHINE) - taken.filter(there).map(|(i, _)| self.jobs[i].requested).sum::<i64>()
     }
 
@@ -123,10 +122,11 @@ fn jobs() -> impl Strategy<Value = Vec<SwfJob>> {
     let job = (0i64..6, 1i64..20, 1i64..=8, 0i64..12, 1i64..3);
     prop::collection::vec(job, 1..16).prop_map(|jobs| {
         let mut submit = 0;
-        let with_number = |(at, (gap, run, procs, more, user)): (usize, (i64, i64, i64, i64, i64))| {
-            submit += gap;
-            SwfJob { user, ..job_of(at as i64, submit, run, procs, run + more) }
-        };
+        let with_number =
+            |(at, (gap, run, procs, more, user)): (usize, (i64, i64, i64, i64, i64))| {
+                submit += gap;
+                SwfJob { user, ..job_of(at as i64, submit, run, procs, run + more) }
+            };
         jobs.into_iter().enumerate().map(with_number).collect()
     })
 }
@@ -137,7 +137,8 @@ fn job_of(number: i64, submit: i64, run: i64, procs: i64, requested_time: i64) -
 
 fn any_policy() -> impl Strategy<Value = Policy> {
     let names = ["fifo", "easy", "easy-sjbf", "conservative", "muster"];
-    let corrections = [RunTimeCorrection::Limit, RunTimeCorrection::Double, RunTimeCorrection::Steps];
+    let corrections =
+        [RunTimeCorrection::Limit, RunTimeCorrection::Double, RunTimeCorrection::Steps];
     let run_time = prop::option::of(prop::sample::select(corrections.to_vec()));
     (prop::sample::select(names.to_vec()), run_time).prop_map(|(name, correction)| {
         let mut policy = name.parse::<PolicyName>().unwrap().policy();

@@ -186,8 +186,7 @@ impl State {
             EventKind::PolicySet { policy } => {
                 let counts_again = policy.count_usage && !self.policy.count_usage;
                 let (old, new) = (&self.policy.priority, &policy.priority);
-                counts_again
-                    || old.half_life != new.half_life || old.usage_reset != new.usage_reset
+                counts_again || old.half_life != new.half_life || old.usage_reset != new.usage_reset
             }
             _ => false,
         }

@@ -1,8 +1,8 @@
 //! Policies by name, and what the planner is told of run times.
 
 use muster_model::{
-    BackfillDepth, BackfillMode, BackfillOrder, Policy, PromiseBasis, RunTimeCorrection, RunTimePolicy,
-    RunTimeSource,
+    BackfillDepth, BackfillMode, BackfillOrder, Policy, PromiseBasis, RunTimeCorrection,
+    RunTimePolicy, RunTimeSource,
 };
 use std::fmt;
 use std::str::FromStr;
