@@ -14,6 +14,7 @@ mod metadata;
 mod need;
 mod root;
 mod sh;
+mod slurm;
 mod stage;
 mod test;
 mod tidy;
@@ -28,6 +29,7 @@ usage: cargo xtask COMMAND
   bench [--only NAME] [--json FILE]      the figures that must hold, as table and JSON
   bench topology                         ring bandwidth of placements, by a model
   bench core [--quick] [--json FILE]     those of the scheduling core alone, on one core
+  bench slurm [--json FILE]              a queue planned beside a real Slurm's backfill
   book                                   writes the generated parts of docs/
   dist [--profile NAME]                  a static binary and a Debian package, in dist/
   tidy                                   the house rules alone (seconds)

@@ -2,12 +2,28 @@
 //! and a long queue. The same numbers give the same cluster on every machine.
 
 use muster_model::{
-    BackfillMode, CpuSet, Device, DeviceGrant, DeviceMilli, EngineName, Event, EventKind,
-    Exclusive, GpuCount, GpuScope, JobId, JobSpec, MemoryRequest, Mib, Node, NodeCount, NodeId,
-    NodeShare, NumaDomain, Owner, Partition, Placement, Policy, Request, Seconds, State, TimeLimit,
-    Timestamp,
+    Access, Account, BackfillMode, CpuSet, Device, DeviceGrant, DeviceMilli, EngineName, Event,
+    EventKind, Exclusive, GpuCount, GpuScope, JobId, JobSpec, Member, MemoryRequest, Mib, Names,
+    Node, NodeCount, NodeId, NodeShare, NumaDomain, OrderMode, Owner, Partition, Placement, Policy,
+    Request, Reservation, ReservationFlag, ReservedNode, Seconds, Shares, State, TimeLimit,
+    Timestamp, Window,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// What a cluster has beside its nodes and jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Site {
+    /// First come, first served.
+    #[default]
+    Plain,
+    /// Priorities by age, size and partition.
+    Multifactor,
+    /// As that, and by fair share in a tree of accounts.
+    FairShare,
+    /// So many reservations to come.
+    Reservations(u32),
+}
 
 /// How large a cluster is, and what waits.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +32,7 @@ pub(crate) struct Size {
     pub(crate) waiting: u32,
     /// Distinct shapes of job among those that wait.
     pub(crate) shapes: u32,
+    pub(crate) site: Site,
 }
 
 /// CPUs of a node.
@@ -65,9 +82,8 @@ pub(crate) fn apply(state: &mut State, at: Timestamp, kind: EventKind) {
 pub(crate) fn cluster(size: Size) -> State {
     let mut state = State::default();
     let begin = Timestamp::from_secs(NOW.secs() - 100_000);
-    let policy = Policy { backfill: BackfillMode::Conservative, ..Policy::default() };
-    apply(&mut state, begin, EventKind::PolicySet { policy: Box::new(policy) });
-    let mut names = std::collections::BTreeSet::new();
+    apply(&mut state, begin, EventKind::PolicySet { policy: Box::new(policy(size.site)) });
+    let mut names = BTreeSet::new();
     for id in 0..size.nodes {
         let node = node(id);
         names.insert(node.name.clone());
@@ -76,11 +92,71 @@ pub(crate) fn cluster(size: Size) -> State {
     let partition =
         Partition { name: "main".to_owned(), nodes: names, default: true, ..Partition::default() };
     apply(&mut state, begin, EventKind::PartitionSet { partition: Box::new(partition) });
+    if size.site == Site::FairShare {
+        accounts(&mut state, begin);
+    }
+    if let Site::Reservations(count) = size.site {
+        reservations(&mut state, begin, count, size.nodes);
+    }
     let mut numbers = Numbers::new(1);
     run(&mut state, &mut numbers, size);
     queue(&mut state, &mut numbers, size);
     apply(&mut state, NOW, EventKind::Round);
     state
+}
+
+fn policy(site: Site) -> Policy {
+    let mut policy = Policy { backfill: BackfillMode::Conservative, ..Policy::default() };
+    if matches!(site, Site::Multifactor | Site::FairShare) {
+        policy.order = OrderMode::Multifactor;
+        let weights = &mut policy.priority.weights;
+        (weights.age, weights.job_size, weights.partition) = (1000, 500, 100);
+        weights.fair_share = if site == Site::FairShare { 10_000 } else { 0 };
+    }
+    policy
+}
+
+/// Twenty accounts of four departments, each with ten users of its own and as many guests.
+fn accounts(state: &mut State, at: Timestamp) {
+    let named = |name: String, parent: Option<String>, shares: u32| Account {
+        name,
+        parent,
+        shares: Shares::Of(shares),
+        ..Account::default()
+    };
+    for department in 0..4 {
+        let account = named(format!("department{department}"), None, department + 1);
+        apply(state, at, EventKind::AccountSet { account });
+    }
+    for n in 0..20 {
+        let parent = Some(format!("department{}", n % 4));
+        let mut account = named(format!("account{n}"), parent, n % 5 + 1);
+        let users = (0..200).filter(|user| user % 20 == n);
+        account.members = users.map(|user| (format!("user{user}"), Member::default())).collect();
+        apply(state, at, EventKind::AccountSet { account });
+    }
+}
+
+/// Windows of two hours on sixteen nodes each, one beginning every quarter of an hour.
+fn reservations(state: &mut State, at: Timestamp, count: u32, nodes: u32) {
+    for n in 0..count {
+        let start = Timestamp::from_secs(NOW.secs() + i64::from(n + 1) * 900);
+        let first = n * 48 % nodes;
+        let reserved = (first..(first + 16).min(nodes))
+            .map(|node| ReservedNode { node: NodeId(node), part: None })
+            .collect();
+        let users = Names { names: BTreeSet::from([format!("user{}", n % 200)]), excluded: false };
+        let reservation = Reservation {
+            name: format!("course{n}"),
+            window: Window { start, end: start.plus(Seconds(7200)) },
+            access: Access { users, ..Access::default() },
+            flags: BTreeSet::from([ReservationFlag::IgnoreJobs]),
+            nodes: reserved,
+            ..Reservation::default()
+        };
+        let reservation = Box::new(reservation);
+        apply(state, at, EventKind::ReservationSet { reservation });
+    }
 }
 
 fn node(id: u32) -> Node {
@@ -220,7 +296,7 @@ fn queue(state: &mut State, numbers: &mut Numbers, size: Size) {
 
 /// Nodes that are all busy, and jobs of whole nodes that wait.
 pub(crate) fn whole_nodes(nodes: u32, waiting: u32) -> State {
-    let size = Size { nodes, waiting: 0, shapes: 0 };
+    let size = Size { nodes, waiting: 0, shapes: 0, site: Site::Plain };
     let mut state = cluster(size);
     let mut numbers = Numbers::new(3);
     for n in 0..waiting {
@@ -243,5 +319,5 @@ pub(crate) fn whole_nodes(nodes: u32, waiting: u32) -> State {
 pub(crate) fn distinct_pairs(state: &State) -> usize {
     let jobs = state.index.pending.iter().filter_map(|id| state.jobs.get(id));
     let pair = |job: &Arc<muster_model::Job>| (job.spec.request.nodes_min(), job.time_limit);
-    jobs.map(pair).collect::<std::collections::BTreeSet<_>>().len()
+    jobs.map(pair).collect::<BTreeSet<_>>().len()
 }

@@ -1,6 +1,6 @@
 //! What is measured, and what it must come to.
 
-use crate::cluster::{self, NOW, Numbers, Size, apply};
+use crate::cluster::{self, NOW, Numbers, Site, Size, apply};
 use crate::report::Report;
 use muster_model::{
     Availability, Decision, EndCause, EventKind, ExitReport, ExitStatus, JobId, NodeId, Plan,
@@ -23,12 +23,22 @@ pub(crate) fn all(quick: bool, only: Option<&str>, report: &mut Report) {
     let wanted = |name: &str| only.is_none_or(|only| name.contains(only));
     let (nodes, waiting) = if quick { (1000, 10_000) } else { (10_000, 100_000) };
     let cases = [
-        ("1000 shapes", Size { nodes, waiting, shapes: 1000 }),
-        ("all distinct", Size { nodes, waiting, shapes: waiting }),
+        ("1000 shapes", Size { nodes, waiting, shapes: 1000, site: Site::Plain }),
+        (DISTINCT, Size { nodes, waiting, shapes: waiting, site: Site::Plain }),
     ];
     for (name, size) in cases {
         if wanted(name) {
             case(name, size, report);
+        }
+    }
+    let sites = [
+        ("multifactor order", Site::Multifactor),
+        ("fair share", Site::FairShare),
+        ("200 reservations", Site::Reservations(200)),
+    ];
+    for (name, site) in sites {
+        if wanted(name) {
+            variant(name, Size { nodes, waiting, shapes: waiting, site }, report);
         }
     }
     if wanted("slurm") {
@@ -47,7 +57,7 @@ pub(crate) fn all(quick: bool, only: Option<&str>, report: &mut Report) {
 }
 
 /// Runs it; how long that took on its core, ms. Time in which others had the core does not count.
-fn timed<T>(what: impl FnOnce() -> T) -> (T, f64) {
+pub(crate) fn timed<T>(what: impl FnOnce() -> T) -> (T, f64) {
     let (begin, on_core) = (Instant::now(), on_core_ns());
     let done = what();
     let took = match (on_core, on_core_ns()) {
@@ -87,6 +97,41 @@ fn case(name: &str, size: Size, report: &mut Report) {
     looks(name, &state, &mut planner, report);
 }
 
+/// The case that others are compared with.
+const DISTINCT: &str = "all distinct";
+
+/// How many times the same on a plain site a figure may come to.
+const VARIANT_TIMES: f64 = 2.0;
+
+/// The rounds of a site that has more rules: at most twice what a plain one takes, where that was
+/// measured too.
+fn variant(name: &str, size: Size, report: &mut Report) {
+    let mut state = cluster::cluster(size);
+    let bound = |report: &Report, figure: &str| {
+        report.value(DISTINCT, figure).map(|plain| plain * VARIANT_TIMES)
+    };
+    let ((mut planner, plan), took) = timed(|| {
+        let mut planner = Planner::new(&state);
+        let plan = planner.plan(&state, NOW, Budget::UNLIMITED);
+        (planner, plan)
+    });
+    let most = bound(report, "cold round");
+    report.add(name, "cold round", (took, "ms"), most, told(&plan));
+    let found = muster_plan_check::check(&state, &plan);
+    report.check(name, "the plan breaks no rule", found.is_empty());
+    carry_out(&mut state, &plan);
+    planner.plan(&state, NOW, Budget::UNLIMITED);
+    let ended = state.index.active.iter().nth(100).copied().unwrap_or_default();
+    exit(&mut state, ended, EndCause::Exited);
+    let most = bound(report, "after a job's end");
+    round(name, "after a job's end", &mut state, &mut planner, most, report);
+    planner.plan(&state, NOW, Budget::UNLIMITED);
+    let job = state.index.pending.iter().nth(500).copied().unwrap_or_default();
+    let (reasons, took) = timed(|| planner.reasons_of(&state, job, NOW));
+    let most = bound(report, "reasons of a job");
+    report.add(name, "reasons of a job", (took, "ms"), most, format!("{}", reasons.len()));
+}
+
 /// The queue of the published comparison with Slurm: 10,235 waiting jobs of whole nodes on 1,000
 /// nodes, with at least 1,000 distinct pairs of nodes and limit; a start for each.
 fn like_slurm(report: &mut Report) {
@@ -110,7 +155,8 @@ fn growth(quick: bool, report: &mut Report) {
     let scales: &[u32] = if quick { &[1, 2, 4] } else { &[1, 2, 4, 8] };
     let mut before: Option<[f64; 3]> = None;
     for scale in scales {
-        let size = Size { nodes: 1000 * scale, waiting: 10_000 * scale, shapes: 10_000 * scale };
+        let waiting = 10_000 * scale;
+        let size = Size { nodes: 1000 * scale, waiting, shapes: waiting, site: Site::Plain };
         let mut state = cluster::cluster(size);
         let name = format!("growth: {} nodes", size.nodes);
         let (mut planner, cold) = timed(|| {
@@ -140,10 +186,10 @@ fn incremental(name: &str, state: &mut State, planner: &mut Planner, report: &mu
     let mut numbers = Numbers::new(7);
     let ended = state.index.active.iter().nth(100).copied().unwrap_or_default();
     exit(state, ended, EndCause::Exited);
-    round(name, "after a job's end", state, planner, report);
+    round(name, "after a job's end", state, planner, Some(INCREMENTAL_MS), report);
     let (request, limit) = cluster::distinct(&mut numbers, 424_242);
     cluster::submit(state, NOW, cluster::spec(request, limit, 5));
-    round(name, "after a submission", state, planner, report);
+    round(name, "after a submission", state, planner, Some(INCREMENTAL_MS), report);
     let node = NodeId(3);
     let lost: Vec<JobId> = state.index.on_node.get(&node).into_iter().flatten().copied().collect();
     let availability = Availability::Down { reason: "no answer".to_owned(), since: NOW };
@@ -151,13 +197,20 @@ fn incremental(name: &str, state: &mut State, planner: &mut Planner, report: &mu
     for job in lost {
         exit(state, job, EndCause::NodeLost);
     }
-    round(name, "after a node's failure", state, planner, report);
+    round(name, "after a node's failure", state, planner, Some(INCREMENTAL_MS), report);
 }
 
 /// Plans with the planner kept and with a new one: both must say the same.
-fn round(name: &str, what: &str, state: &mut State, planner: &mut Planner, report: &mut Report) {
+fn round(
+    name: &str,
+    what: &str,
+    state: &mut State,
+    planner: &mut Planner,
+    most: Option<f64>,
+    report: &mut Report,
+) {
     let (plan, took) = timed(|| planner.plan(state, NOW, Budget::UNLIMITED));
-    report.add(name, what, (took, "ms"), Some(INCREMENTAL_MS), told(&plan));
+    report.add(name, what, (took, "ms"), most, told(&plan));
     let fresh = Planner::new(state).plan(state, NOW, Budget::UNLIMITED);
     let same = fresh.decisions == plan.decisions && first_promises(&fresh, &plan);
     report.check(name, &format!("{what}: as cold"), same);

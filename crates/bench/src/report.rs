@@ -40,6 +40,11 @@ impl Report {
         self.add(case, name, (wrong, "wrong"), Some(0.0), if holds { "yes" } else { "NO" });
     }
 
+    /// A figure that was measured already.
+    pub(crate) fn value(&self, case: &str, name: &str) -> Option<f64> {
+        self.rows.iter().find(|r| r.case == case && r.name == name).map(|r| r.value)
+    }
+
     pub(crate) fn missed(&self) -> usize {
         self.rows.iter().filter(|r| r.most.is_some_and(|most| r.value > most)).count()
     }
@@ -52,7 +57,7 @@ impl Report {
             "case", "figure", "value", "unit", "at most"
         );
         for row in &self.rows {
-            let most = row.most.map_or_else(String::new, |most| format!("{most}"));
+            let most = row.most.map_or_else(String::new, |most| format!("{most:.0}"));
             let missed = if row.most.is_some_and(|most| row.value > most) { " MISSED" } else { "" };
             let _ = writeln!(
                 text,

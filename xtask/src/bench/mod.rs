@@ -7,6 +7,7 @@ mod figure;
 mod http;
 mod load;
 mod peer;
+mod slurm;
 mod standing;
 mod topology;
 
@@ -77,6 +78,11 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
         && first == "core"
     {
         return core::main(rest);
+    }
+    if let Some((first, rest)) = words.split_first()
+        && first == "slurm"
+    {
+        return slurm::main(rest);
     }
     if words.first().is_some_and(|first| first == "topology") {
         return topology::main();

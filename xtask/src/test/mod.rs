@@ -4,6 +4,7 @@ mod build;
 mod deny;
 mod e2e;
 mod examples;
+mod slurm;
 mod vm;
 
 use crate::args::Args;
@@ -33,6 +34,7 @@ const STAGES: &[(&str, Run)] = &[
     ("deny", deny::checks),
     ("examples", |_, report| examples::checks(report)),
     ("e2e", e2e::checks),
+    ("slurm", slurm::checks),
     ("demo", |_, report| report.check("the pipeline", demo::smoke)),
     ("bench", |_, report| report.check("every figure, small", bench::smoke)),
     ("dist", |options, report| dist::checks(options.long, report)),

@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["model", "recurrence", "slurm-syntax"]),
     ("control", &["model", "planner", "plan-check", "recurrence", "store", "engine"]),
     ("engine-local", &["model", "engine", "node-metrics", "api"]),
+    ("engine-slurm", &["model", "slurm-syntax"]),
     ("client", &["api", "model"]),
     ("slurm-shim", &["client", "api", "slurm-syntax", "config", "model"]),
     ("cli", &["client", "api", "config", "slurm-syntax", "model", "sim"]),
@@ -43,7 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("muster", &["daemon", "cli", "slurm-shim"]),
     ("test-kit", &["model", "planner", "plan-check", "scenario"]),
-    ("bench", &["model", "planner", "plan-check"]),
+    ("bench", &["model", "planner", "plan-check", "engine-slurm"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,40 @@
+//! What of Slurm's configuration decides how its records are to be read.
+
+/// Settings of a Slurm (`scontrol show config`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// `ClusterName`.
+    pub cluster: String,
+    /// `SLURM_VERSION`.
+    pub version: String,
+    /// `PriorityType`.
+    pub priority: String,
+    /// `SchedulerParameters`.
+    pub scheduler: String,
+    /// Memory is given out (`SelectTypeParameters` names it): else jobs only say what they use.
+    pub counts_memory: bool,
+    /// Nodes are given out as wholes (`SelectType=select/linear`).
+    pub whole_nodes: bool,
+}
+
+impl Config {
+    /// Reads `Key = value` lines. What is not there stays empty.
+    pub fn of(text: &str) -> Self {
+        let mut config = Self::default();
+        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+            let value = value.trim();
+            match key.trim() {
+                "ClusterName" => value.clone_into(&mut config.cluster),
+                "SLURM_VERSION" => value.clone_into(&mut config.version),
+                "PriorityType" => value.clone_into(&mut config.priority),
+                "SchedulerParameters" => value.clone_into(&mut config.scheduler),
+                "SelectTypeParameters" => {
+                    config.counts_memory = value.to_ascii_uppercase().contains("MEMORY");
+                }
+                "SelectType" => config.whole_nodes = value == "select/linear",
+                _ => {}
+            }
+        }
+        config
+    }
+}

@@ -1,0 +1,83 @@
+//! Reading: what Slurm's commands tell, as records and as muster's state.
+//!
+//! Nodes, partitions, reservations, licences and the configuration come from `scontrol -o show`,
+//! whose `Key=value` lines are alike in every version; jobs come from `squeue --json`, in the shapes
+//! of data_parser 0.0.38 (Slurm 22.05) to 0.0.42 (24.11): numbers are plain, or
+//! `{set, infinite, number}` from 23.02 on; states are one word, or a list of words from 23.11 on.
+
+mod cluster;
+mod config;
+mod jobs;
+mod json;
+mod licences;
+mod nodes;
+mod partitions;
+mod record;
+mod reservations;
+mod resources;
+mod spec;
+
+pub use cluster::{Cluster, LeftOut};
+pub use config::Config;
+pub use jobs::{JobRecord, JobStanding};
+pub use record::Record;
+
+use crate::{Commands, SlurmError};
+use muster_model::{Licence, Node, Timestamp};
+pub use partitions::PartitionRecord;
+pub use reservations::ReservationRecord;
+
+/// The answers of the commands, before they are understood.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// `scontrol show config`.
+    pub config: String,
+    /// `scontrol -o show node`.
+    pub nodes: String,
+    /// `scontrol -o show partition`.
+    pub partitions: String,
+    /// `scontrol -o show reservation`.
+    pub reservations: String,
+    /// `scontrol -o show licenses`.
+    pub licences: String,
+    /// `squeue --json`.
+    pub jobs: Vec<u8>,
+}
+
+/// Asks a Slurm for all of it: six commands, one after the other.
+///
+/// # Errors
+/// [`SlurmError`] of the first that fails or cannot be understood.
+pub fn read(commands: &Commands, now: Timestamp) -> Result<Cluster, SlurmError> {
+    let answers = Answers {
+        config: commands.scontrol(&["show", "config"])?,
+        nodes: commands.scontrol(&["-o", "--all", "show", "node"])?,
+        partitions: commands.scontrol(&["-o", "--all", "show", "partition"])?,
+        reservations: commands.scontrol(&["-o", "show", "reservation"])?,
+        licences: commands.scontrol(&["-o", "show", "licenses"])?,
+        jobs: commands.squeue(&["--json"])?,
+    };
+    understand(&answers, now)
+}
+
+/// What the answers say.
+///
+/// # Errors
+/// [`SlurmError::Answer`] with the record and the field that cannot be read.
+pub fn understand(answers: &Answers, now: Timestamp) -> Result<Cluster, SlurmError> {
+    let config = Config::of(&answers.config);
+    let nodes = nodes::all(&answers.nodes).map_err(wrong("scontrol show node"))?;
+    let partitions =
+        partitions::all(&answers.partitions).map_err(wrong("scontrol show partition"))?;
+    let reservations =
+        reservations::all(&answers.reservations).map_err(wrong("scontrol show reservation"))?;
+    let licences: Vec<Licence> =
+        licences::all(&answers.licences).map_err(wrong("scontrol show licenses"))?;
+    let jobs = jobs::all(&answers.jobs).map_err(wrong("squeue --json"))?;
+    let nodes: Vec<Node> = nodes;
+    Ok(Cluster { now, config, nodes, partitions, reservations, licences, jobs })
+}
+
+fn wrong(command: &'static str) -> impl Fn(String) -> SlurmError {
+    move |what| SlurmError::Answer { command: command.to_owned(), what }
+}
