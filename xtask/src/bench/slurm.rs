@@ -149,7 +149,8 @@ fn cycle(bed: &Bed, parameters: &str) -> Result<Cycle, String> {
     bed.read("sdiag", &["--reset"])?;
     bed.schedule_with(parameters)?;
     until("a backfill cycle", || {
-        let said = bed.read("sdiag", &[])?;
+        // While slurmctld takes up its configuration it drops calls.
+        let Ok(said) = bed.read("sdiag", &[]) else { return Ok(None) };
         let backfill = said.split_once("Backfilling stats").map_or("", |(_, rest)| rest);
         let value = |key: &str| -> Option<f64> {
             let line = backfill.lines().find_map(|line| line.trim().strip_prefix(key))?;
