@@ -6,12 +6,14 @@
 use crate::alternatives::{Alternative, alternatives};
 use crate::devices;
 use crate::free::{Avail, DeviceMask, NodeView, bit, bits};
+use crate::shared::SharedRequest;
 use muster_model::affinity::{BARRING, untolerated};
 use muster_model::mig::split_type;
 use muster_model::{
     Affinity, DevicePolicy, DeviceWish, Exclusive, GpuScope, JobSpec, MemoryRequest, NodeCount,
     Partition, Request, Seconds, TimeLimit, Timestamp,
 };
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
@@ -32,7 +34,7 @@ pub(crate) type Wanted = (Option<String>, u32);
 /// One component in one partition.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
-    pub(crate) request: Arc<Request>,
+    pub(crate) request: SharedRequest,
     pub(crate) partition: Arc<Partition>,
     pub(crate) uid: u32,
     /// The limit in this partition, where the partition allows it at all.
@@ -80,6 +82,8 @@ pub(crate) struct Ask {
     pub(crate) part_floor: Floor,
     /// For the whole job on one node.
     pub(crate) whole_floor: Floor,
+    /// What every node has to give, where that is the same for all.
+    steady: Option<Arc<Need>>,
     /// Its level in the planner's world, once asked for.
     pub(crate) level: OnceLock<usize>,
 }
@@ -113,7 +117,7 @@ impl Need {
 
 impl Ask {
     pub(crate) fn new(
-        request: &Arc<Request>,
+        request: &SharedRequest,
         partition: &Arc<Partition>,
         uid: u32,
         limit: TimeLimit,
@@ -135,7 +139,7 @@ impl Ask {
             *sum = sum.saturating_add(licence.count);
         }
         let mut ask = Self {
-            request: Arc::clone(request),
+            request: request.clone(),
             partition: Arc::clone(partition),
             uid,
             limit,
@@ -165,6 +169,7 @@ impl Ask {
             alone: false,
             part_floor: Floor::default(),
             whole_floor: Floor::default(),
+            steady: None,
             level: OnceLock::new(),
         };
         let profiles = |model: &&str| split_type(model).1.is_some();
@@ -173,6 +178,7 @@ impl Ask {
         let whole: Vec<u32> = ask.job_gpus.iter().map(|g| g.1).collect();
         ask.whole_floor =
             ask.floor(if let Tasks::Total(all) = ask.tasks { all } else { 1 }, &whole);
+        ask.steady = ask.steady_need().map(Arc::new);
         ask
     }
 
@@ -190,6 +196,32 @@ impl Ask {
         }
     }
 
+    /// What every node has to give, where neither the node nor how the job is laid out matters.
+    fn steady_need(&self) -> Option<Need> {
+        let Tasks::Each(tasks) = self.tasks else { return None };
+        let request = &self.request;
+        let whole = request.exclusive == Exclusive::Node;
+        if whole || !self.job_gpus.is_empty() || !self.socket_gpus.is_empty() {
+            return None;
+        }
+        let mut gpus = self.fixed_gpus(tasks);
+        gpus.retain(|g| g.1 > 0);
+        let mut need = Need { cpus: 0, memory: 0, gpus, socket_gpus: Vec::new(), sockets: 1 };
+        let gpus = need.gpu_total();
+        (need.cpus, need.memory) = self.fixed_amounts(self.plain_cpus(tasks, gpus), gpus)?;
+        Some(need)
+    }
+
+    /// The CPUs of so many tasks and GPUs, before any rule about memory.
+    fn plain_cpus(&self, tasks: u32, gpus: u32) -> u32 {
+        let request = &self.request;
+        tasks
+            .saturating_mul(request.cpus_per_task())
+            .max(gpus.saturating_mul(request.cpus_per_gpu.unwrap_or(0)))
+            .max(request.cpus_per_node_min.unwrap_or(0))
+            .max(1)
+    }
+
     /// What so many tasks and GPUs need on any node, whatever the node is: never more than
     /// [`Ask::need`] says.
     fn floor(&self, tasks: u32, share: &[u32]) -> Floor {
@@ -200,11 +232,7 @@ impl Ask {
             .saturating_add(sum(&self.socket_gpus))
             .saturating_add(sum(&self.task_gpus).saturating_mul(tasks))
             .saturating_add(share.iter().fold(0, |n, g| n.saturating_add(*g)));
-        let cpus = tasks
-            .saturating_mul(self.request.cpus_per_task())
-            .max(gpus.saturating_mul(self.request.cpus_per_gpu.unwrap_or(0)))
-            .max(self.request.cpus_per_node_min.unwrap_or(0))
-            .max(1);
+        let cpus = self.plain_cpus(tasks, gpus);
         let memory = match self.request.memory {
             MemoryRequest::Default | MemoryRequest::WholeNode => 0,
             MemoryRequest::PerNode(memory) => memory.0,
@@ -228,7 +256,7 @@ impl Ask {
             let tasks = if let Tasks::Total(all) = self.tasks { all } else { 1 };
             (tasks, self.job_gpus.iter().map(|g| g.1).collect())
         };
-        let need = self.need(view, tasks, &share);
+        let need = self.need_on(view, tasks, &share);
         let gpus = if self.plain { need.gpu_total() } else { 0 };
         Floor { cpus: need.cpus, gpus, memory: need.memory }
     }
@@ -363,7 +391,7 @@ impl Ask {
         };
         let mut request = Request::clone(&self.request);
         request.nodes = Some(nodes);
-        Some(Self { request: Arc::new(request), ..self.clone() })
+        Some(Self { request: request.into(), ..self.clone() })
     }
 
     /// True where more than one node could help: there is more than one task, GPU of a total or
@@ -428,6 +456,14 @@ impl Ask {
         most
     }
 
+    /// As [`Self::need`], without a copy where it is the same on every node.
+    fn need_on(&self, view: &NodeView, tasks: u32, share: &[u32]) -> Cow<'_, Need> {
+        match &self.steady {
+            Some(need) => Cow::Borrowed(need),
+            None => Cow::Owned(self.need(view, tasks, share)),
+        }
+    }
+
     /// What a node has to give for so many tasks and this share of the job's GPU totals.
     pub(crate) fn need(&self, view: &NodeView, tasks: u32, share: &[u32]) -> Need {
         let request = &self.request;
@@ -439,11 +475,7 @@ impl Ask {
         let socket_gpus = self.socket_gpus.clone();
         let mut need = Need { cpus: 0, memory: 0, gpus, socket_gpus, sockets };
         let gpu_count = need.gpu_total();
-        let plain = tasks
-            .saturating_mul(request.cpus_per_task())
-            .max(gpu_count.saturating_mul(request.cpus_per_gpu.unwrap_or(0)))
-            .max(request.cpus_per_node_min.unwrap_or(0))
-            .max(1);
+        let plain = self.plain_cpus(tasks, gpu_count);
         let (asked_cpus, fixed_memory) = self.memory_rule(view, plain, gpu_count);
         let cpus = match request.exclusive {
             Exclusive::Node => asked_cpus.max(view.base_cpu_count),
@@ -457,24 +489,33 @@ impl Ask {
     /// CPUs after the partition's bound on memory a CPU, and memory where it does not follow from
     /// the CPUs (sbatch manual, `--mem-per-cpu`).
     fn memory_rule(&self, view: &NodeView, plain: u32, gpus: u32) -> (u32, Option<u64>) {
+        match self.request.memory {
+            MemoryRequest::WholeNode => (plain, Some(view.base_memory)),
+            _ => match self.fixed_amounts(plain, gpus) {
+                Some((cpus, memory)) => (cpus, Some(memory)),
+                None => (plain, None),
+            },
+        }
+    }
+
+    /// As [`Self::memory_rule`], where it is the same on every node.
+    fn fixed_amounts(&self, plain: u32, gpus: u32) -> Option<(u32, u64)> {
         let bound = self.partition.max_memory_per_cpu.map(|m| m.0.max(1));
         let for_total = |memory: u64| {
             let cpus = bound.map_or(0, |b| u32::try_from(memory.div_ceil(b)).unwrap_or(u32::MAX));
-            (plain.max(cpus), Some(memory))
+            (plain.max(cpus), memory)
         };
-        match self.request.memory {
-            MemoryRequest::Default => (plain, None),
+        Some(match self.request.memory {
+            MemoryRequest::Default | MemoryRequest::WholeNode => return None,
             MemoryRequest::PerNode(memory) => for_total(memory.0),
-            MemoryRequest::WholeNode => (plain, Some(view.base_memory)),
             MemoryRequest::PerGpu(memory) => for_total(memory.0.saturating_mul(u64::from(gpus))),
             MemoryRequest::PerCpu(memory) => {
                 let factor = bound.map_or(1, |b| memory.0.div_ceil(b).max(1));
                 let factor = u32::try_from(factor).unwrap_or(u32::MAX);
-                let cpus = plain.saturating_mul(factor);
                 // A job alone on its node is charged for all CPUs but gets memory for those asked.
-                (cpus, Some(memory.0.saturating_mul(u64::from(plain))))
+                (plain.saturating_mul(factor), memory.0.saturating_mul(u64::from(plain)))
             }
-        }
+        })
     }
 
     /// The partition's default; without one, the node's memory by its share of the CPUs.
@@ -495,7 +536,7 @@ impl Ask {
         if self.tasks_with(tasks, share) > self.tasks_max(view) {
             return false;
         }
-        let need = self.need(view, tasks, share);
+        let need = self.need_on(view, tasks, share);
         need.cpus <= avail.cpus
             && need.memory <= avail.memory
             && self.gres_fits(avail)

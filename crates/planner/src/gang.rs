@@ -233,10 +233,10 @@ fn least_broken(
         let need = ask.need(view, pick.tasks, &pick.share);
         crate::devices::damage(ask, view, &view.avail(span), &need)
     };
-    let weight = world.view(first.node).node.weight;
+    let weight = world.weight(first.node);
     let members = world.members(&ask.partition.name);
     let same = |node: &&usize| {
-        world.view(**node).node.weight == weight && members.is_some_and(|m| m.contains(**node))
+        world.weight(**node) == weight && members.is_some_and(|m| m.contains(**node))
     };
     let mut best = (damage(&first), first);
     for node in others.iter().take(NODES_COMPARED).filter(same) {

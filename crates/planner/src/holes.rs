@@ -1,9 +1,11 @@
 //! Stretches of free time of many nodes, in order of their beginnings.
 //!
 //! The list is cut into blocks that know their longest stretch and their latest end, so a search
-//! passes over most of it by looking at two numbers a block.
+//! passes over most of it by looking at two numbers a block. Copies share the blocks that neither
+//! has changed.
 
 use crate::profile::{FOREVER, NEVER, Tick};
+use std::sync::Arc;
 
 /// A block is cut in two beyond so many stretches.
 const BLOCK_MAX: usize = 96;
@@ -16,11 +18,13 @@ pub(crate) struct Hole {
     pub(crate) to: Tick,
 }
 
-#[derive(Clone, Debug, Default)]
+/// Never empty.
+#[derive(Clone, Debug)]
 struct Block {
-    holes: Vec<Hole>,
+    first: Hole,
     longest: Tick,
     latest: Tick,
+    holes: Arc<Vec<Hole>>,
 }
 
 /// All stretches of one level.
@@ -35,10 +39,12 @@ fn length(hole: &Hole) -> Tick {
 }
 
 impl Block {
-    fn of(holes: Vec<Hole>) -> Self {
-        let mut block = Self { holes, longest: 0, latest: Tick::MIN };
+    /// `None` of no holes.
+    fn of(holes: Vec<Hole>) -> Option<Self> {
+        let first = *holes.first()?;
+        let mut block = Self { first, longest: 0, latest: Tick::MIN, holes: Arc::new(holes) };
         block.measure();
-        block
+        Some(block)
     }
 
     fn measure(&mut self) {
@@ -46,8 +52,9 @@ impl Block {
         self.latest = self.holes.iter().map(|h| h.to).max().unwrap_or(Tick::MIN);
     }
 
-    fn first(&self) -> Tick {
-        self.holes.first().map_or(Tick::MAX, |h| h.from)
+    /// The holes, to change them.
+    fn holes_mut(&mut self) -> &mut Vec<Hole> {
+        Arc::make_mut(&mut self.holes)
     }
 }
 
@@ -64,30 +71,32 @@ pub(crate) fn last_start(from: Tick, to: Tick, length: Tick) -> Option<Tick> {
 impl Holes {
     pub(crate) fn of(mut holes: Vec<Hole>) -> Self {
         holes.sort_unstable();
-        Self { blocks: holes.chunks(BLOCK_MAX / 2).map(|c| Block::of(c.to_vec())).collect() }
+        let blocks = holes.chunks(BLOCK_MAX / 2).filter_map(|c| Block::of(c.to_vec()));
+        Self { blocks: blocks.collect() }
     }
 
     /// The block that the hole is in or belongs to.
     fn block_of(&self, hole: &Hole) -> usize {
-        let after = self.blocks.partition_point(|b| b.holes.first().is_none_or(|h| h <= hole));
+        let after = self.blocks.partition_point(|b| b.first <= *hole);
         after.saturating_sub(1)
     }
 
     pub(crate) fn insert(&mut self, hole: Hole) {
         if self.blocks.is_empty() {
-            self.blocks.push(Block::of(vec![hole]));
+            self.blocks.extend(Block::of(vec![hole]));
             return;
         }
         let at = self.block_of(&hole);
         let block = &mut self.blocks[at];
         let place = block.holes.partition_point(|h| *h < hole);
-        block.holes.insert(place, hole);
+        block.holes_mut().insert(place, hole);
+        block.first = block.first.min(hole);
         block.longest = block.longest.max(length(&hole));
         block.latest = block.latest.max(hole.to);
         if block.holes.len() > BLOCK_MAX {
-            let rest = block.holes.split_off(BLOCK_MAX / 2);
+            let rest = Block::of(block.holes_mut().split_off(BLOCK_MAX / 2));
             block.measure();
-            self.blocks.insert(at + 1, Block::of(rest));
+            self.blocks.splice(at + 1..at + 1, rest);
         }
     }
 
@@ -98,12 +107,16 @@ impl Holes {
         let at = self.block_of(&hole);
         let block = &mut self.blocks[at];
         if let Ok(place) = block.holes.binary_search(&hole) {
-            block.holes.remove(place);
+            block.holes_mut().remove(place);
+            match block.holes.first() {
+                Some(first) => block.first = *first,
+                None => {
+                    self.blocks.remove(at);
+                    return;
+                }
+            }
             if block.longest == length(&hole) || block.latest == hole.to {
                 block.measure();
-            }
-            if block.holes.is_empty() {
-                self.blocks.remove(at);
             }
         }
     }
@@ -114,7 +127,10 @@ impl Holes {
         let block = &mut self.blocks[at];
         let Ok(place) = block.holes.binary_search(&hole) else { return };
         let changed = Hole { to, ..hole };
-        block.holes[place] = changed;
+        block.holes_mut()[place] = changed;
+        if place == 0 {
+            block.first = changed;
+        }
         if block.longest == length(&hole) || block.latest == hole.to {
             block.measure();
         } else {
@@ -125,7 +141,7 @@ impl Holes {
 
     /// The holes that are open at an instant and do not end before `end`, the last opened first.
     pub(crate) fn open_at(&self, at: Tick, end: Tick) -> impl Iterator<Item = &Hole> {
-        let upto = self.blocks.partition_point(|b| b.first() <= at);
+        let upto = self.blocks.partition_point(|b| b.first.from <= at);
         self.blocks[..upto]
             .iter()
             .rev()
@@ -136,7 +152,7 @@ impl Holes {
 
     /// The holes that open after an instant and are long enough, in order.
     pub(crate) fn after(&self, at: Tick, length_min: Tick) -> impl Iterator<Item = &Hole> {
-        let from = self.blocks.partition_point(|b| b.first() <= at).saturating_sub(1);
+        let from = self.blocks.partition_point(|b| b.first.from <= at).saturating_sub(1);
         self.blocks[from..]
             .iter()
             .filter(move |b| b.longest >= length_min)

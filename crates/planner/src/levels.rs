@@ -34,6 +34,8 @@ pub(crate) struct Level {
     /// By node: whether it is of the level at all, and which of its GPUs count.
     members: Vec<Option<DeviceMask>>,
     pub(crate) holes: Holes,
+    /// Another one whenever the holes have changed.
+    stamp: u64,
 }
 
 /// All levels of a world.
@@ -41,6 +43,8 @@ pub(crate) struct Level {
 pub(crate) struct Levels {
     by_key: BTreeMap<Key, usize>,
     all: Vec<Level>,
+    /// The last stamp that was given.
+    stamp: u64,
     /// What was told about a node before it changed.
     before: Profile,
     before_usable: bool,
@@ -129,8 +133,23 @@ impl Level {
         self.members.get(node).copied().flatten().unwrap_or(0)
     }
 
+    /// The partition that it is of.
+    pub(crate) fn partition(&self) -> &str {
+        &self.key.partition
+    }
+
+    /// Tells the holes from those at other times.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
     /// Puts the new holes of a node in the place of the old ones; both are in order of time.
-    fn replace(&mut self, old: &[Hole], new: &[Hole]) {
+    fn replace(&mut self, old: &[Hole], new: &[Hole], stamp: &mut u64) {
+        if old == new {
+            return;
+        }
+        *stamp += 1;
+        self.stamp = *stamp;
         let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
         loop {
             match (old.peek().copied(), new.peek().copied()) {
@@ -192,7 +211,9 @@ impl Levels {
         let alternatives =
             if made.constraint.is_some() { ask.alternatives.clone() } else { Vec::new() };
         let members = vec![None; views.len()];
-        let mut level = Level { key: made.clone(), alternatives, members, holes: Holes::default() };
+        self.stamp += 1;
+        let (holes, stamp) = (Holes::default(), self.stamp);
+        let mut level = Level { key: made.clone(), alternatives, members, holes, stamp };
         let mut holes = Vec::new();
         for (node, view) in views.iter().enumerate() {
             level.members[node] = level.membership(view, is_member(node));
@@ -218,6 +239,8 @@ impl Levels {
     pub(crate) fn restore(&mut self, saved: Saved) {
         for (level, holes) in self.all.iter_mut().zip(saved.0) {
             level.holes = holes;
+            self.stamp += 1;
+            level.stamp = self.stamp;
         }
     }
 
@@ -249,7 +272,7 @@ impl Levels {
             new.clear();
             level.holes_of(node, self.before_usable, &before, &mut old);
             level.holes_of(node, view.usable, &view.profile, &mut new);
-            level.replace(&old, &new);
+            level.replace(&old, &new, &mut self.stamp);
         }
         self.before = before;
         self.spare = (old, new);
@@ -272,7 +295,7 @@ impl Levels {
                 *member = membership;
             }
             level.holes_of(node, view.usable, &view.profile, &mut new);
-            level.replace(&old, &new);
+            level.replace(&old, &new, &mut self.stamp);
         }
         self.before = before;
     }

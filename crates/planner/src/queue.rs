@@ -4,9 +4,8 @@ use crate::ask::Ask;
 use crate::order::{OrderKey, waiting_key};
 use crate::print::Print;
 use crate::reservations::{lane, ways};
-use muster_model::{
-    Exclusive, Job, JobId, OrderMode, Request, Seconds, State, TimeLimit, Timestamp,
-};
+use crate::shared::SharedRequest;
+use muster_model::{Exclusive, Job, JobId, OrderMode, Seconds, State, TimeLimit, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use std::sync::Arc;
 /// Everything about one component that decides where and when it can start.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartKey {
-    request: Arc<Request>,
+    request: SharedRequest,
     partitions: Vec<String>,
     limit: Option<Seconds>,
     likely: Option<Seconds>,
@@ -105,6 +104,16 @@ pub(crate) struct Shape {
     /// Shapes with one number here differ only in whose they are: what does not fit for one does
     /// not for the other.
     pub(crate) fit: usize,
+    /// What has to be free for one of it to start, where one look tells that.
+    pub(crate) gate: Option<Gate>,
+}
+
+/// So many nodes have to be open at a level for a whole limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gate {
+    pub(crate) level: usize,
+    pub(crate) nodes: usize,
+    pub(crate) limit: TimeLimit,
 }
 
 /// All waiting jobs: those free to start by shape, those that will be free by time, and those that
@@ -287,11 +296,11 @@ impl Queue {
         by_shape.iter().filter_map(of).collect()
     }
 
-    /// The asks of the shapes that came since this was last called.
-    pub(crate) fn fresh(&mut self) -> Vec<Asks> {
+    /// The shapes that came since this was last called.
+    pub(crate) fn fresh(&mut self) -> impl Iterator<Item = &mut Shape> {
         let fresh = std::mem::take(&mut self.fresh);
-        let shapes = fresh.into_iter().filter_map(|at| self.shapes.get(at)?.as_ref());
-        shapes.map(|shape| Arc::clone(&shape.asks)).collect()
+        let shapes = self.shapes.iter_mut().enumerate();
+        shapes.filter(move |(at, _)| fresh.contains(at)).filter_map(|(_, shape)| shape.as_mut())
     }
 
     /// How many numbers of [`Shape::fit`] there are.
@@ -354,17 +363,13 @@ impl Queue {
             self.shapes.len() - 1
         });
         let now = self.now;
-        let new = || {
-            let requests = key.parts.iter().map(|part| &part.request);
-            let all = group.iter().zip(requests);
-            Arc::new(all.map(|(job, request)| asks_of(state, job, request, now)).collect())
-        };
+        let new = || Arc::new(group.iter().map(|job| asks(state, job, now)).collect());
         let (fit, asks) = match key.class {
             None => (at, new()),
             Some(_) => self.enter_fit(key, new),
         };
         let waiting = BTreeSet::new();
-        self.shapes[at] = Some(Shape { array: key.array, waiting, asks, fit });
+        self.shapes[at] = Some(Shape { array: key.array, waiting, asks, fit, gate: None });
         self.by_key.insert(place, at);
         self.fresh.insert(at);
         at
@@ -394,7 +399,7 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
         .filter_map(|name| state.partitions.get(name))
         .any(|p| !p.allow_accounts.is_empty());
     PartKey {
-        request: Arc::new(spec.request.clone()),
+        request: SharedRequest::of(spec),
         partitions: spec.partitions.clone(),
         limit: job.time_limit.seconds(),
         likely: state.likely_run(job).seconds(),
@@ -459,11 +464,7 @@ pub(crate) fn limit_in(
 ///
 /// They depend on the instant only in whether the job still waits for few switches.
 pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
-    asks_of(state, job, &Arc::new(job.spec.request.clone()), now)
-}
-
-/// As [`asks`], with a copy of the job's request.
-fn asks_of(state: &State, job: &Job, request: &Arc<Request>, now: Timestamp) -> Vec<Ask> {
+    let request = &SharedRequest::of(&job.spec);
     let spec = &job.spec;
     let ways = ways(state, job);
     let partitions = || spec.partitions.iter().filter_map(|name| state.partitions.get(name));

@@ -36,7 +36,7 @@ pub(crate) struct Reasoner<'a> {
     bare: OnceCell<World>,
     empty: OnceCell<World>,
     coming: OnceCell<Coming<'a>>,
-    order: Vec<usize>,
+    order: &'a [usize],
     pub(crate) keys: Keys<'a>,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Reasoner<'a> {
             bare: OnceCell::new(),
             empty: OnceCell::new(),
             coming: OnceCell::new(),
-            order: cache.world.order_now(state.policy.nodes),
+            order: &outcome.order,
             keys: Keys::new(state, now),
         }
     }
@@ -253,7 +253,7 @@ impl<'a> Reasoner<'a> {
     /// As [`Self::reserved`], for one component.
     pub(crate) fn reserved_alone(&self, job: &Job) -> Option<Reason> {
         let asks = asks(self.state, job, self.now);
-        crate::reservations::reserved(&self.cache.world, &asks, &self.order, self.now)
+        crate::reservations::reserved(&self.cache.world, &asks, self.order, self.now)
     }
 
     /// The rule of a job that has to be near others, where none of those runs: whoever else waits
@@ -290,12 +290,12 @@ impl<'a> Reasoner<'a> {
             let (mut cursor, mut work) = (Cursor::default(), Work::default());
             place_with_cursor(world, ask, span, order, &mut cursor, &mut work).is_some()
         };
-        tried(&self.order[..few]) || (few < self.order.len() && tried(&self.order))
+        tried(&self.order[..few]) || (few < self.order.len() && tried(self.order))
     }
 
     pub(crate) fn picks(&self, world: &World, ask: &Ask, span: Span) -> Option<Picks> {
         let (mut cursor, mut work) = (Cursor::default(), Work::default());
-        place_with_cursor(world, ask, span, &self.order, &mut cursor, &mut work)
+        place_with_cursor(world, ask, span, self.order, &mut cursor, &mut work)
     }
 
     fn throttled(&self, job: &Job) -> Option<u32> {

@@ -24,6 +24,7 @@ use crate::ask::Ask;
 use crate::cache::Cache;
 use crate::depth::Depth;
 use crate::gang::{Cursor, Pick, Picks};
+use crate::gate;
 use crate::levels::Saved;
 use crate::limits::Limits;
 use crate::order::{Keys, OrderKey, waiting_key};
@@ -83,6 +84,8 @@ pub(crate) struct Outcome {
     pub(crate) held: BTreeMap<Arc<ShapeKey>, Reason>,
     /// The first of groups for which victims were looked for in vain.
     pub(crate) in_vain: BTreeSet<JobId>,
+    /// The nodes in the order in which they are tried, before the round starts anything.
+    pub(crate) order: Arc<Vec<usize>>,
 }
 
 /// A round under way.
@@ -93,7 +96,9 @@ pub(crate) struct Round<'a> {
     pub(crate) budget: Budget,
     pub(crate) work: Work,
     /// The nodes in the order in which starts take them, and each node's place in it.
-    pub(crate) order: Vec<usize>,
+    pub(crate) order: Arc<Vec<usize>>,
+    /// That order as it was when the round began.
+    first_order: Arc<Vec<usize>>,
     pub(crate) rank: Vec<u32>,
     pub(crate) started: Vec<Vec<Started>>,
     /// Jobs that are dealt with: started or rejected in this round.
@@ -121,8 +126,10 @@ pub(crate) struct Walk {
     pub(crate) cursors: BTreeMap<(usize, usize, usize), Cursor>,
     /// By level: how many nodes at the start of the order have not the least of it.
     pub(crate) shut: BTreeMap<usize, usize>,
+    /// By level: who is open there now, as of some stamp.
+    pub(crate) open: BTreeMap<usize, gate::Open>,
     /// By what a shape asks for ([`Shape::fit`](crate::queue::Shape)): what is known of it.
-    known: Vec<Known>,
+    pub(crate) known: Vec<Known>,
     /// Shapes that cannot start in some partition for a limit.
     pub(crate) limited: BTreeSet<usize>,
     /// Shapes that limits hold, with the first that does.
@@ -142,9 +149,9 @@ pub(crate) struct Walk {
 
 /// What a walk knows of a shape.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+pub(crate) struct Known {
     /// None of it can start.
-    fails: bool,
+    pub(crate) fails: bool,
     /// None of it is promised anything any more.
     hopeless: bool,
     /// None of it can have a promise before this.
@@ -214,7 +221,8 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         now,
         budget,
         work: Work::default(),
-        order: Vec::new(),
+        order: Arc::default(),
+        first_order: Arc::default(),
         rank: Vec::new(),
         started: Vec::new(),
         settled: rejects.keys().copied().collect(),
@@ -228,6 +236,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
     round.make_levels();
     let begin = round.cache.world.save();
     round.set_order();
+    round.first_order = Arc::clone(&round.order);
     let mut first = Walk::blank(&state.policy, 0, now);
     let under_way = round.budget.resume.as_ref().map(|r| r.started.clone());
     round.preempting.spared.extend(under_way.unwrap_or_default());
@@ -260,6 +269,7 @@ impl Walk {
             depth: Depth::new(policy, now),
             cursors: BTreeMap::new(),
             shut: BTreeMap::new(),
+            open: BTreeMap::new(),
             known: vec![blank; shapes],
             limited: BTreeSet::new(),
             held: BTreeMap::new(),
@@ -278,10 +288,11 @@ impl Round<'_> {
     /// shapes need a look.
     fn make_levels(&mut self) {
         let (queue, world) = (&mut self.cache.queue, &mut self.cache.world);
-        for asks in queue.fresh() {
-            asks.iter().flatten().for_each(|ask| {
+        for shape in queue.fresh() {
+            for ask in shape.asks.iter().flatten() {
                 world.level_of(ask);
-            });
+            }
+            shape.gate = gate::of(world, shape);
         }
     }
 
@@ -297,7 +308,7 @@ impl Round<'_> {
     }
 
     fn set_order(&mut self) {
-        self.order = self.cache.world.order_now(self.state.policy.nodes);
+        self.order = Arc::new(self.cache.world.order_now(self.state.policy.nodes));
         self.rank = vec![0; self.order.len()];
         for (rank, node) in self.order.iter().enumerate() {
             self.rank[*node] = rank as u32;
@@ -407,6 +418,9 @@ impl Round<'_> {
         self.work.jobs += 1;
         if self.settled.contains(&id) {
             return Answer::Settled;
+        }
+        if may_start && self.is_shut_out(walk, at) {
+            return Answer::No;
         }
         let asks = self.asks(at);
         if self.array_is_full(at) || asks.iter().any(Vec::is_empty) {
@@ -594,6 +608,6 @@ impl Round<'_> {
             false => self.cache.queue.by_shape(&walk.held),
         };
         let (promised, stopped_at) = (walk.depth.into_heads(), walk.stopped_at);
-        Outcome { plan, promised, stopped_at, held, in_vain }
+        Outcome { plan, promised, stopped_at, held, in_vain, order: self.first_order }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Up to so many nodes that could do are looked at one by one; of more the first in order.
-const FEW_NODES: usize = 256;
+pub(crate) const FEW_NODES: usize = 256;
 
 /// An ask of a walk: shape, component, partition.
 pub(crate) type AskAt = (usize, usize, usize);

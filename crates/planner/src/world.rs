@@ -27,6 +27,8 @@ pub(crate) struct Members {
 struct Column {
     free: Floor,
     own: Floor,
+    weight: u32,
+    shy_taints: u32,
 }
 
 /// Nodes by dense index (ascending node id), partitions' members, licences and the ends to come.
@@ -291,7 +293,14 @@ impl World {
                 gpus: view.base_devices.count_ones(),
                 memory: view.base_memory,
             },
+            weight: view.node.weight,
+            shy_taints: view.shy_taints(),
         };
+    }
+
+    /// A node's weight: light ones come first.
+    pub(crate) fn weight(&self, node: usize) -> u32 {
+        self.columns[node].weight
     }
 
     /// What a node has free now.
@@ -446,19 +455,12 @@ impl World {
         choice: NodeChoice,
         idle: &[u32],
     ) -> (u32, u32, u32, u32, u32, usize) {
-        let view = &self.views[at];
-        let (gpus, cpus) = (view.free_devices.count_ones(), view.free_cpu_count);
-        let taints = view.shy_taints();
+        let Column { free: Floor { cpus, gpus, .. }, weight, shy_taints, .. } = self.columns[at];
         match choice {
-            NodeChoice::Pack => (view.node.weight, taints, gpus, cpus, idle[at], at),
-            NodeChoice::Spread => (
-                view.node.weight,
-                taints,
-                u32::MAX - gpus,
-                u32::MAX - cpus,
-                u32::MAX - idle[at],
-                at,
-            ),
+            NodeChoice::Pack => (weight, shy_taints, gpus, cpus, idle[at], at),
+            NodeChoice::Spread => {
+                (weight, shy_taints, u32::MAX - gpus, u32::MAX - cpus, u32::MAX - idle[at], at)
+            }
         }
     }
 

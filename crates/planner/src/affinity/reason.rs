@@ -23,7 +23,7 @@ pub(crate) fn without(ask: &Ask, kind: RuleKind) -> Ask {
         RuleKind::Spread => affinity.spread.clear(),
     }
     let some = affinity != Affinity::default();
-    Arc::make_mut(&mut loose.request).affinity = some.then(|| Arc::new(affinity));
+    loose.request.change().affinity = some.then(|| Arc::new(affinity));
     loose
 }
 

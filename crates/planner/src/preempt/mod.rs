@@ -121,10 +121,15 @@ impl<'a> Round<'a> {
         self.preempting.permits.get_or_insert_with(|| Permits::new(state, now))
     }
 
+    /// False where nobody makes room for anybody any more.
+    pub(crate) fn can_make_room(&mut self) -> bool {
+        let most = self.state.policy.preemption.depth;
+        self.preempting.searches < most && self.permits().are_any()
+    }
+
     /// Makes room for a group that does not fit; false where nobody may or could.
     pub(crate) fn make_room(&mut self, asks: &[Vec<Ask>], group: &[&Arc<Job>]) -> bool {
-        let policy = &self.state.policy.preemption;
-        if self.preempting.searches >= policy.depth || !self.permits().are_any() {
+        if !self.can_make_room() {
             return false;
         }
         let asks: Vec<Vec<&Ask>> = asks.iter().map(|part| highest(part)).collect();

@@ -4,6 +4,7 @@ use super::Bookings;
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::gang::place;
+use crate::shared::SharedRequest;
 use crate::timeline;
 use crate::world::World;
 use muster_model::{
@@ -112,7 +113,7 @@ impl Slot<'_> {
         if self.ignore_reservations {
             world.set_bookings(Bookings::default());
         }
-        let request = Arc::new(request);
+        let request = SharedRequest::from(request);
         let mut ask = Ask::new(&request, &partition, 0, limit, None, None, &state.policy.devices);
         ask.heedless = self.ignore_reservations;
         Some((world, ask))

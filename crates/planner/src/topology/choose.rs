@@ -42,14 +42,14 @@ pub(crate) fn choose<'a>(
     }
     let all: Vec<&Candidate> = candidates.iter().collect();
     let search = Search { world, joint, count, contiguous, targets };
-    let weight = |c: &&Candidate| world.view(c.node).node.weight;
+    let weight = |c: &&Candidate| world.weight(c.node);
     let weights: BTreeSet<u32> = all.iter().map(weight).collect();
     if !joint.is_asked() && weights.len() > 1 && weights.len() <= WEIGHTS_MAX {
         for most in weights {
             // A node that the job names is taken whatever its weight is.
             let light: Vec<&Candidate> =
                 all.iter().copied().filter(|c| c.forced || weight(c) <= most).collect();
-            let found = search.among(&light, |c| world.view(c.node).node.weight < most);
+            let found = search.among(&light, |c| world.weight(c.node) < most);
             if let Some(found) = found.or_else(|| search.among(&light, |_| false)) {
                 return Some(found);
             }

@@ -3,6 +3,7 @@
 use crate::world::natural;
 use muster_model::{Node, Span, Topology, TopologyDomain};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The domain of a node that is under none.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -23,6 +24,12 @@ pub(crate) struct Map {
     rings: Vec<Vec<usize>>,
     /// By node: its place in the order that follows the topology from the top down.
     places: Vec<usize>,
+    /// By node: the number of its path. Nodes of one number are under the same domains at every
+    /// level.
+    cells: Vec<u32>,
+    /// By that number: the path, the nearest domain first; a node under none is under its own. They
+    /// are numbered in the order of their paths from the top down.
+    paths: Vec<Arc<[u64]>>,
 }
 
 impl Map {
@@ -58,12 +65,54 @@ impl Map {
         }
         map.find_roots(nodes.len());
         map.find_places(nodes);
+        map.find_cells(nodes.len());
         map
     }
 
     /// The nodes of each ring, in its order.
     pub(crate) fn rings(&self) -> &[Vec<usize>] {
         &self.rings
+    }
+
+    fn find_cells(&mut self, nodes: usize) {
+        let mut by_path: BTreeMap<Vec<u64>, Vec<usize>> = BTreeMap::new();
+        for node in 0..nodes {
+            let mut path = self.path_of(node);
+            path.reverse();
+            by_path.entry(path).or_default().push(node);
+        }
+        self.cells = vec![0; nodes];
+        for (mut path, members) in by_path {
+            for node in members {
+                self.cells[node] = self.paths.len() as u32;
+            }
+            path.reverse();
+            self.paths.push(path.into());
+        }
+    }
+
+    /// By level: the domain of a node. Where a level is missing, what is below it stands for itself.
+    fn path_of(&self, node: usize) -> Vec<u64> {
+        let mut path: Vec<u64> = Vec::with_capacity(self.levels());
+        for (level, domains) in self.above.iter().enumerate() {
+            let below = path.last().copied().unwrap_or(node as u64);
+            path.push(match domains[node] {
+                NONE if level > 0 => below | 1 << 48,
+                NONE => below | 1 << 47,
+                domain => u64::from(domain),
+            });
+        }
+        path
+    }
+
+    /// The number of a node's path.
+    pub(crate) fn cell(&self, node: usize) -> usize {
+        self.cells.get(node).map_or(0, |cell| *cell as usize)
+    }
+
+    /// The paths, by number; none where there is no level.
+    pub(crate) fn paths(&self) -> &[Arc<[u64]>] {
+        &self.paths
     }
 
     fn find_roots(&mut self, nodes: usize) {

@@ -1,16 +1,15 @@
 //! Sets of domains, how good they are, and how many nodes each gives.
 
 use super::joint::Joint;
-use super::map::NONE;
 use crate::select::Candidate;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Candidates that are under the same domains at every level.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell<'a> {
     /// By level: the domain; nodes without one are each under their own.
-    path: Vec<u64>,
+    path: Arc<[u64]>,
     /// In order of preference, those that have to be chosen first.
     pub(crate) members: Vec<&'a Candidate>,
     forced: u32,
@@ -44,33 +43,20 @@ pub(crate) fn cells<'a>(
     unit: u32,
     spreads: bool,
 ) -> Vec<Cell<'a>> {
-    let levels = joint.map.levels();
-    let mut by_path: BTreeMap<Vec<u64>, Vec<&'a Candidate>> = BTreeMap::new();
+    let paths = joint.map.paths();
+    let mut by_path: Vec<Vec<&'a Candidate>> = vec![Vec::new(); paths.len().max(1)];
     for candidate in candidates {
-        // Where a level is missing, what is below it stands for itself.
-        let mut path: Vec<u64> = Vec::with_capacity(levels);
-        for level in 0..levels {
-            let below = path.last().copied().unwrap_or(candidate.node as u64);
-            path.push(match joint.map.domains_of(level)[candidate.node] {
-                NONE if level > 0 => below | 1 << 48,
-                NONE => below | 1 << 47,
-                domain => u64::from(domain),
-            });
-        }
-        path.reverse();
-        by_path.entry(path).or_default().push(candidate);
+        by_path[joint.map.cell(candidate.node)].push(candidate);
     }
-    by_path
-        .into_iter()
-        .map(|(mut path, mut members)| {
-            path.reverse();
-            members.sort_by_key(|c| (!c.forced, c.rank));
-            let forced = members.iter().filter(|c| c.forced).count() as u32;
-            let whole = members.len() as u32 / unit * unit;
-            let room = if spreads { whole.min(unit) } else { whole };
-            Cell { path, members, forced, room }
-        })
-        .collect()
+    let used = by_path.into_iter().enumerate().filter(|(_, members)| !members.is_empty());
+    used.map(|(number, mut members)| {
+        members.sort_by_key(|c| (!c.forced, c.rank));
+        let forced = members.iter().filter(|c| c.forced).count() as u32;
+        let whole = members.len() as u32 / unit * unit;
+        let room = if spreads { whole.min(unit) } else { whole };
+        Cell { path: paths.get(number).cloned().unwrap_or_default(), members, forced, room }
+    })
+    .collect()
 }
 
 impl Cell<'_> {
