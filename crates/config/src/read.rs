@@ -68,7 +68,7 @@ impl Text<'_> {
     }
 
     /// The section and the key whose value lies over a place.
-    fn key_at(&self, table: &DeTable, at: usize) -> Option<(&'static Section, &'static Key)> {
+    fn key_at(table: &DeTable, at: usize) -> Option<(&'static Section, &'static Key)> {
         let holds = |span: Range<usize>| span.contains(&at);
         for (name, value) in table {
             let section = Config::SECTIONS.iter().find(|s| s.name == name.get_ref().as_ref())?;
@@ -79,8 +79,8 @@ impl Text<'_> {
                 }
                 _ => continue,
             };
-            let keys = inner.into_iter().flat_map(|inner| inner.iter());
-            if let Some((key, _)) = keys.filter(|(_, value)| holds(value.span())).last() {
+            let mut keys = inner.into_iter().flat_map(|inner| inner.iter());
+            if let Some((key, _)) = keys.rfind(|(_, value)| holds(value.span())) {
                 let key = section.keys.iter().find(|k| k.name == key.get_ref().as_ref())?;
                 return Some((section, key));
             }
@@ -89,7 +89,7 @@ impl Text<'_> {
     }
 
     fn value(&self, error: &toml::de::Error, table: &DeTable) -> ConfigError {
-        let found = error.span().and_then(|span| self.key_at(table, span.start));
+        let found = error.span().and_then(|span| Self::key_at(table, span.start));
         let (message, hint) = crate::value::told(error.message(), found);
         let problem = self.problem("E_CONFIG_VALUE", error.span(), message, hint);
         ConfigError { problems: vec![problem] }

@@ -21,10 +21,13 @@ const SCRIPTS_MAX: usize = 1_000;
 /// User, name and command: what makes a script the same.
 type Script = (String, String, String);
 
+/// When a look was taken at the store, and what it found.
+type Runs = (Instant, Arc<[Arc<Job>]>);
+
 /// The newest runs of scripts.
 #[derive(Default)]
 pub(crate) struct Measured {
-    known: Mutex<BTreeMap<Script, (Instant, Arc<[Arc<Job>]>)>>,
+    known: Mutex<BTreeMap<Script, Runs>>,
 }
 
 impl Measured {

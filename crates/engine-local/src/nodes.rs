@@ -142,7 +142,6 @@ fn device(gpu: &Gpu) -> Device {
         files: gpu.files.clone(),
         nic: gpu.nic.clone(),
         mode: gpu.mig.as_deref().map_or(DeviceMode::Whole, cut),
-        ..Device::default()
     }
 }
 

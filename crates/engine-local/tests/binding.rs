@@ -43,6 +43,7 @@ fn on_this_machine(site: &Site) -> (Daemon, CpuSet) {
     (daemon, cpus)
 }
 
+#[allow(clippy::unnecessary_wraps)] // as it stands in a step
 fn bound(kind: CpuBindKind) -> Option<CpuBind> {
     Some(CpuBind { kind, verbose: false })
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const PLACES: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin"];
 
 /// A command has so long.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// So much of what a command says is taken.
 const BYTES_MAX: u64 = 1 << 30;

@@ -86,6 +86,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::unnecessary_wraps)] // lists have gaps, which are None
     fn device(uuid: &str, gpu_instance: u32, placement: (u32, u32)) -> Option<MigDevice> {
         let (compute, media) = (placement.1.min(3), false);
         Some(MigDevice { uuid: uuid.to_owned(), gpu_instance, placement, compute, media })

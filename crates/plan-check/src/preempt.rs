@@ -199,9 +199,9 @@ fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violat
         if !started_with(state, job).iter().all(|id| present.contains(id)) {
             say(Rule::VictimGang, "is preempted without the rest of its gang".to_owned());
         }
-        let right = |own: &Option<&Reservation>| in_the_way(state, plan.now, *own, job);
+        let right = |own: Option<&Reservation>| in_the_way(state, plan.now, own, job);
         let judge =
-            |(by, own): &(&Job, _)| protected(state, by, (tier, right(own)), job, victim, more);
+            |(by, own): &(&Job, _)| protected(state, by, (tier, right(*own)), job, victim, more);
         if let Some(why) = by.iter().find_map(judge) {
             say(Rule::VictimProtected, why);
         }

@@ -96,7 +96,7 @@ impl Holes {
         if block.holes.len() > BLOCK_MAX {
             let rest = Block::of(block.holes_mut().split_off(BLOCK_MAX / 2));
             block.measure();
-            self.blocks.splice(at + 1..at + 1, rest);
+            self.blocks.splice(at + 1..=at, rest);
         }
     }
 

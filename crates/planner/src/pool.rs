@@ -235,7 +235,8 @@ impl Pool {
             return Some(());
         }
         let over = self.running.partition_point(|r| r.end <= now);
-        for old in self.running[..over].to_vec() {
+        let outlived = self.running[..over].to_vec();
+        for old in outlived {
             let end = state.expected_end(state.jobs.get(&old.id)?, now)?;
             if end != old.end {
                 let at = self.running.partition_point(|r| *r < old);

@@ -3,8 +3,11 @@
 //! predictsim (Gaussier, Glesser, Reis and Trystram, SC 2015), KTH-SP2 of the Parallel Workloads
 //! Archive. The log is no part of this repository; without it the tests say so and pass.
 
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the log is the test's data
+
 use muster_model::{Policy, RunTimeCorrection};
-use muster_sim::trace::{Cleaned, Cleaning, Swf, open};
+use muster_sim::trace::{Cleaned, Cleaning, Swf, unpacked};
 use muster_sim::twin::{Estimates, PolicyName, Setting, Summary, Totals, learned, replay};
 use std::path::PathBuf;
 
@@ -21,8 +24,11 @@ fn trace() -> Option<PathBuf> {
 }
 
 fn summary(file: &std::path::Path, policy: Policy, estimates: Estimates) -> Summary {
-    let mut jobs =
-        Cleaned::new(Swf::new(open(file).unwrap()).unwrap(), Cleaning::default()).unwrap();
+    let mut jobs = Cleaned::new(
+        Swf::new(unpacked(std::fs::File::open(file).unwrap()).unwrap()).unwrap(),
+        Cleaning::default(),
+    )
+    .unwrap();
     let setting = Setting { processors: jobs.machine(), policy, estimates };
     let mut totals = Totals::default();
     let count = |done: &muster_sim::twin::Finished| {

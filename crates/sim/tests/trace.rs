@@ -1,5 +1,7 @@
 //! Traces in the Standard Workload Format: what is read, what is refused, what is counted.
 
+#![allow(clippy::unwrap_used)]
+
 use muster_sim::trace::{
     Cleaned, Cleaning, Counts, Oversized, Swf, SwfJob, TraceError, Unrequested,
 };
@@ -162,16 +164,15 @@ fn a_job_from_long_before_is_refused() {
 #[test]
 fn a_packed_file_that_is_cut_off_is_an_error() {
     use std::io::Write;
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("a.swf.gz");
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     for number in 0..5000 {
         packer.write_all(line(number, number, 5, 1, 1, 10).as_bytes()).unwrap();
     }
     let whole = packer.finish().unwrap();
     let read = |bytes: &[u8]| {
-        std::fs::write(&path, bytes).unwrap();
-        let swf = Swf::new(muster_sim::trace::open(&path).unwrap()).unwrap();
+        let swf =
+            Swf::new(muster_sim::trace::unpacked(std::io::Cursor::new(bytes.to_vec())).unwrap())
+                .unwrap();
         let rules = Cleaning { processors: Some(4), lenient: true, ..Cleaning::default() };
         Cleaned::new(swf, rules).unwrap().collect::<Result<Vec<_>, _>>()
     };

@@ -1,5 +1,7 @@
 //! Replays: equal to a simulation written without the core, and blind to what is still to come.
 
+#![allow(clippy::unwrap_used)]
+
 use muster_model::{Policy, RunTimeCorrection};
 use muster_sim::trace::SwfJob;
 use muster_sim::twin::{Estimates, Finished, PolicyName, Setting, learned, replay};

@@ -154,7 +154,7 @@ fn cycle(bed: &Bed, parameters: &str) -> Result<Cycle, String> {
         let backfill = said.split_once("Backfilling stats").map_or("", |(_, rest)| rest);
         let value = |key: &str| -> Option<f64> {
             let line = backfill.lines().find_map(|line| line.trim().strip_prefix(key))?;
-            line.trim().split_whitespace().next()?.parse().ok()
+            line.split_whitespace().next()?.parse().ok()
         };
         let depth = value("Last depth cycle:").filter(|depth| *depth > 0.0);
         Ok(value("Last cycle:").zip(depth).map(|(us, depth)| Cycle { ms: us / 1e3, depth }))

@@ -8,7 +8,9 @@ use std::thread;
 
 use clap::{Args, ValueEnum};
 use muster_model::RunTimeCorrection;
-use muster_sim::trace::{self, Cleaned, Cleaning, Counts, Oversized, Swf, TraceError, Unrequested};
+use muster_sim::trace::{
+    Cleaned, Cleaning, Counts, Oversized, Swf, TraceError, Unrequested, unpacked,
+};
 use muster_sim::twin::{
     self, Estimates, Finished, PolicyName, Setting, Summary, Totals, TwinError, learned,
 };
@@ -163,7 +165,8 @@ fn replayed(
         other => Failure::new(other.to_string()),
     };
     let trace = |error: TraceError| failed(error.into());
-    let swf = Swf::new(trace::open(&common.trace).map_err(trace)?).map_err(trace)?;
+    let file = File::open(&common.trace).map_err(|error| trace(error.into()))?;
+    let swf = Swf::new(unpacked(file).map_err(trace)?).map_err(trace)?;
     let mut jobs = Cleaned::new(swf, common.cleaning()).map_err(trace)?;
     let setting = common.setting(name, jobs.machine());
     let mut totals = Totals::default();

@@ -29,8 +29,11 @@ pub(super) fn check(
     Err(CommandError::NeverFits { partition, lacking, change })
 }
 
+/// A change to a request: as a clause, and what it does.
+type Change = (&'static str, fn(&mut Request));
+
 /// The changes to a request that are tried for one that no nodes could run, each by itself.
-const CHANGES: &[(&str, fn(&mut Request))] = &[
+const CHANGES: &[Change] = &[
     ("without --gres-flags=enforce-binding", |r| r.cpus_near_gpus = false),
     ("without --nodelist", |r| r.node_list.clear()),
     ("without --exclude", |r| r.exclude.clear()),

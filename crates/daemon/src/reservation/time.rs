@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 pub(super) struct Times {
     pub(super) start: Option<Start>,
     pub(super) end: Option<Timestamp>,
+    #[allow(clippy::option_option)] // not said, endless, or so long
     pub(super) length: Option<Option<Seconds>>,
     pub(super) repeat: Option<(String, String)>,
     pub(super) zone: String,

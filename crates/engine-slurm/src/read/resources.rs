@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Resources {
-    allocated_nodes: Option<Vec<Allocated>>,
+    allocated_nodes: Option<Vec<OneNode>>,
     nodes: Option<Nodes>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Resources {
 enum Nodes {
     Detailed {
         #[serde(default)]
-        allocation: Vec<Allocated>,
+        allocation: Vec<OneNode>,
     },
     Other(serde::de::IgnoredAny),
 }
@@ -33,7 +33,7 @@ enum Nodes {
 /// One node of a job.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Allocated {
+struct OneNode {
     nodename: Words,
     name: Words,
     memory_allocated: Number,
@@ -128,7 +128,7 @@ impl<'a> Taken<'a> {
         let names = hostlist::expand(&job.nodes.joined(), hostlist::HOSTS_MAX);
         let names = names.map_err(|problem| problem.what)?;
         let count = names.len().max(1) as u64;
-        let detail: Vec<Allocated> = match &job.job_resources {
+        let detail: Vec<OneNode> = match &job.job_resources {
             Some(Resources { allocated_nodes: Some(nodes), .. }) => nodes.clone(),
             Some(Resources { nodes: Some(Nodes::Detailed { allocation }), .. }) => {
                 allocation.clone()

@@ -8,7 +8,6 @@ pub use swf::{Header, LINE_BYTES_MAX, Swf, SwfJob};
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 
 /// Why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -80,12 +79,11 @@ impl TraceError {
     }
 }
 
-/// Opens a file, packed by gzip or not; which one is told by its first bytes.
+/// The text of an open file, packed by gzip or not; which one is told by its first bytes.
 ///
 /// # Errors
-/// It is not there or cannot be read.
-pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, TraceError> {
-    let file = std::fs::File::open(path)?;
+/// It cannot be read.
+pub fn unpacked(file: impl Read + Send + 'static) -> Result<Box<dyn BufRead + Send>, TraceError> {
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let packed = reader.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     if !packed {

@@ -215,7 +215,7 @@ impl Twin {
     /// Plans and carries out.
     fn round(&mut self, at: i64) -> Result<(), ApplyError> {
         let plan = self.planner.plan(&self.state, Timestamp::from_secs(at), Budget::UNLIMITED);
-        for start in plan.decisions.iter().flat_map(|decision| decision.starts()) {
+        for start in plan.decisions.iter().flat_map(muster_model::Decision::starts) {
             let (job, attempt) = (start.job, start.attempt);
             let (placement, time_limit) = (Arc::clone(&start.placement), start.time_limit);
             self.event(at, EventKind::JobPlaced { job, attempt, placement, time_limit })?;
