@@ -221,6 +221,9 @@ pub struct PartitionView {
     pub max_memory_per_cpu_mib: Option<u64>,
     /// Higher tiers are considered first.
     pub tier: u32,
+    /// So many of its jobs may take turns on one CPU or GPU; absent: nobody shares.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sharers: u32,
     /// Added to the priority of its jobs.
     pub priority: u32,
     /// Only these accounts; empty is all.

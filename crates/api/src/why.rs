@@ -80,9 +80,26 @@ pub struct WhyView {
     /// The answer about the node, or the other job, that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<BesideView>,
+    /// With whom it takes turns on its CPUs and GPUs, and when; absent where it shares with nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnView>,
     /// A sentence about its end or its present state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+/// A running job's part in turns with others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TurnView {
+    /// It is its turn; else it stands still.
+    pub runs: bool,
+    /// With whom it takes turns, by raw number, at most eight.
+    pub with: Vec<u32>,
+    /// When its turn comes, or where it runs, when it is over, if no job ends before; absent where
+    /// nobody waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub next_ms: Option<Timestamp>,
 }
 
 /// Running jobs with something in common.

@@ -151,6 +151,14 @@ fn lines_of(text: &mut String, state: &State, plan: &Plan) {
             Decision::Resume { job } => {
                 let _ = writeln!(text, "  resume {}", title(state, *job));
             }
+            Decision::Turns(changes) => changes.iter().for_each(|change| {
+                let word = match change.turn {
+                    None => "shares no more",
+                    Some(turn) if turn.runs => "takes its turn",
+                    Some(_) => "waits for its turn",
+                };
+                let _ = writeln!(text, "  {} {word}", title(state, change.job));
+            }),
         }
     }
     for Promise { job, start, nodes, .. } in &plan.promises {

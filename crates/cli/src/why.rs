@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use muster_api::{
-    BesideRow, BesideView, QueueQuery, ReasonView, RunningJobsView, WhyQuery, WhyView,
+    BesideRow, BesideView, QueueQuery, ReasonView, RunningJobsView, TurnView, WhyQuery, WhyView,
 };
 use muster_client::Client;
 use muster_model::Reason;
@@ -87,6 +87,9 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     if !view.message.is_empty() {
         let _ = writeln!(text, "  {}", view.message);
     }
+    if let Some(turn) = &view.turn {
+        let _ = writeln!(text, "  {}", turns(turn));
+    }
     for (at, reason) in view.reasons.iter().enumerate() {
         let lead = if at == 0 { "because" } else { "also" };
         let _ = writeln!(text, "  {lead}: {} [{}]", reason.text, reason.code);
@@ -132,6 +135,18 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
         }
     }
     text
+}
+
+/// With whom a job takes turns, and when: `takes turns with 12, next turn 10:04:30`.
+fn turns(turn: &TurnView) -> String {
+    let with = turn.with.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let next = match (turn.runs, turn.next_ms) {
+        (true, Some(at)) => format!(", runs until {}", say::instant(at)),
+        (true, None) => ", runs".to_owned(),
+        (false, Some(at)) => format!(", next turn {}", say::instant(at)),
+        (false, None) => ", next turn not known".to_owned(),
+    };
+    format!("takes turns with {with}{next}")
 }
 
 /// For whom it made room.

@@ -11,6 +11,9 @@ use toml::de::DeTable;
 /// The account that is always there.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 
+/// At most so many jobs take turns on one CPU or GPU.
+const SHARERS_MAX: u32 = 64;
+
 pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mut Vec<Problem>) {
     let mut say =
         |section: &str, index: usize, key: &str, message: String, hint: Option<String>| {
@@ -53,6 +56,9 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
     if config.policy.max_array_size > 4_000_001 {
         let message = "max_array_size is at most 4000001, as in Slurm".to_owned();
         say("policy", 0, "max_array_size", message, None);
+    }
+    if config.policy.time_slice.0 == 0 {
+        say("policy", 0, "time_slice", "a time slice is at least a second".to_owned(), None);
     }
     practice(&config.practice, &mut say);
     backfill(&config.policy, &mut say);
@@ -181,6 +187,10 @@ fn partitions(config: &Config, say: &mut Say) {
                     hint,
                 );
             }
+        }
+        if partition.sharers == 0 || partition.sharers > SHARERS_MAX {
+            let message = format!("sharers is 1 (nobody shares) to {SHARERS_MAX}");
+            say("partition", i, "sharers", message, None);
         }
         let most = partition.max_nodes.unwrap_or(u32::MAX);
         if partition.min_nodes > most || most == 0 {

@@ -188,6 +188,8 @@ section! {
         gpu_memory_is_part: bool = false, "true or false";
         /// A job waits at most so long for few switches (Slurm's `max_switch_wait`).
         max_switch_wait: Duration = Duration(300), "duration";
+        /// Jobs that share CPUs or GPUs take turns of this length (Slurm's `SchedulerTimeSlice`).
+        time_slice: Duration = Duration(30), "duration";
     }
 }
 
@@ -230,6 +232,9 @@ section! {
         preempt_mode: Option<PreemptMode> = None, "word";
         /// Its jobs are not preempted before they have run so long.
         preempt_exempt: Option<Duration> = None, "duration";
+        /// So many of its jobs may have the same CPU or GPU and take turns on it, while the memory
+        /// of all of them fits (`OverSubscribe=FORCE:n` with `PreemptMode=GANG`); 1: nobody shares.
+        sharers: u32 = 1, "number";
         /// The QOS whose limits hold for its jobs, too.
         qos: Option<String> = None, "text";
         /// What its jobs are billed for (`TRESBillingWeights`); without it their CPUs.
@@ -532,6 +537,7 @@ impl From<&PolicySection> for Policy {
             gpu_whole_for_parts,
             gpu_memory_is_part,
             max_switch_wait,
+            time_slice,
         } = section;
         Self {
             order: *order,
@@ -565,6 +571,7 @@ impl From<&PolicySection> for Policy {
                 ..muster_model::DevicePolicy::default()
             },
             max_switch_wait: (*max_switch_wait).into(),
+            time_slice: (*time_slice).into(),
             ..Self::default()
         }
     }

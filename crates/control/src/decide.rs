@@ -36,6 +36,12 @@ pub(crate) fn apply(turn: &mut Turn, base: &State, plan: &Plan) -> Result<Outcom
                 turn.apply(EventKind::JobRejected { job: *job, reason: reason.clone() })?;
             }
             Decision::Preempt(preempt) => crate::preempt::apply(turn, preempt)?,
+            Decision::Turns(changes) => {
+                for change in changes {
+                    let (job, attempt) = (change.job, change.attempt);
+                    turn.apply(EventKind::JobTurn { job, attempt, turn: change.turn })?;
+                }
+            }
             Decision::Resume { job } => {
                 turn.apply(EventKind::JobSuspend { job: *job, suspend: false })?;
             }
@@ -51,15 +57,10 @@ pub(crate) fn apply(turn: &mut Turn, base: &State, plan: &Plan) -> Result<Outcom
 /// Starts all or none.
 fn start_all(turn: &mut Turn, starts: &[Start]) -> Result<(), ApplyError> {
     // One event is applied whole or not at all by itself.
-    let savepoint = (starts.len() > 1).then(|| turn.savepoint());
-    for start in starts {
-        let placed = EventKind::JobPlaced {
-            job: start.job,
-            attempt: start.attempt,
-            placement: Arc::clone(&start.placement),
-            time_limit: start.time_limit,
-        };
-        if let Err(error) = turn.apply(placed) {
+    let several = starts.len() > 1 || starts.iter().any(|start| start.turn.is_some());
+    let savepoint = several.then(|| turn.savepoint());
+    for event in starts.iter().flat_map(Start::events) {
+        if let Err(error) = turn.apply(event) {
             if let Some(savepoint) = savepoint {
                 turn.go_back(savepoint);
             }
@@ -113,6 +114,7 @@ fn jobs_of(decision: &Decision) -> Vec<JobId> {
         Decision::Preempt(preempt) => preempt.starts.iter().map(|s| s.job).collect(),
         // A running job cannot be held.
         Decision::Evict { .. } => Vec::new(),
+        Decision::Turns(changes) => changes.iter().map(|change| change.job).collect(),
     }
 }
 
@@ -139,6 +141,9 @@ fn still_holds(state: &State, base: &State, decision: &Decision) -> bool {
             let runs = |job: &Arc<Job>| job.attempt == *attempt && job.state.holds_resources();
             unchanged(state, base, *job).is_some_and(runs) && state.tainted == base.tainted
         }
+        Decision::Turns(changes) => changes.iter().all(|change| {
+            unchanged(state, base, change.job).is_some_and(|job| job.attempt == change.attempt)
+        }),
     }
 }
 

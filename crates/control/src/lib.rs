@@ -38,7 +38,7 @@ pub use metrics::{Counter, Counters};
 pub use muster_planner::topology::{Cost, cost, cost_instead};
 pub use muster_planner::{
     Choice, Comparison, Explanation, NodeAnswer, RoomMakers, RunningJobs, ScorePart, Standing,
-    StartWindow, Suggestion, Unblock, Verdict,
+    StartWindow, Suggestion, TurnView, Unblock, Verdict,
 };
 pub use orders::Outgoing;
 pub use round::{Breach, Checking, Planning, Round};

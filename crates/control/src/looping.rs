@@ -409,9 +409,11 @@ impl Loop {
     }
 }
 
-/// True where a round may have something to do: a job waits, or stands still for another.
+/// True where a round may have something to do: a job waits, stands still for another, or takes
+/// turns.
 fn is_waiting(state: &muster_model::State) -> bool {
-    !state.index.pending.is_empty() || !state.index.evicted.is_empty()
+    let index = &state.index;
+    !index.pending.is_empty() || !index.evicted.is_empty() || !index.turns.is_empty()
 }
 
 /// However the writer ends, also by a fault: nobody goes on waiting for it.

@@ -2,7 +2,7 @@
 
 use crate::round::{Breach, Checking, Planning};
 use muster_model::{JobId, Plan, Promise, Reason, Resume, State, Timestamp};
-use muster_planner::{Budget, Comparison, Explanation, NodeAnswer, Planner};
+use muster_planner::{Budget, Comparison, Explanation, NodeAnswer, Planner, TurnView};
 use std::collections::BTreeMap;
 
 /// What one round may cost, in the planner's steps. A round that ends for want of them says so, and
@@ -47,6 +47,11 @@ impl Advisor {
         now: Timestamp,
     ) -> Option<NodeAnswer> {
         self.planner(state).why_not_on(state, job, node, now)
+    }
+
+    /// With whom a running job takes turns, and when its turn comes or ends.
+    pub fn turn_of(&self, state: &State, job: JobId, now: Timestamp) -> Option<TurnView> {
+        muster_planner::turn_of(state, job, now)
     }
 
     /// A waiting job beside another.

@@ -2,6 +2,7 @@
 
 use crate::reservations::Tender;
 use crate::turn::Turn;
+use muster_model::turn::slice_end;
 use muster_model::{
     ApplyError, EventKind, Job, JobId, PreemptMode, Seconds, State, StopCause, Timestamp,
 };
@@ -28,7 +29,7 @@ impl Timers {
     pub(crate) fn of_state(state: &State, now: Timestamp) -> Self {
         let mut timers = Self::default();
         for job in state.jobs.values() {
-            timers.set(job.id, next_of(job, now));
+            timers.set(job.id, next_of(state, job, now));
         }
         timers
     }
@@ -41,7 +42,7 @@ impl Timers {
         now: Timestamp,
     ) {
         for id in jobs {
-            self.set(*id, state.jobs.get(id).and_then(|job| next_of(job, now)));
+            self.set(*id, state.jobs.get(id).and_then(|job| next_of(state, job, now)));
         }
     }
 
@@ -116,7 +117,7 @@ impl Timers {
 }
 
 /// The next instant after `now` at which something about the job changes by itself.
-fn next_of(job: &Job, now: Timestamp) -> Option<Timestamp> {
+fn next_of(state: &State, job: &Job, now: Timestamp) -> Option<Timestamp> {
     if job.state.is_over() {
         return None;
     }
@@ -127,7 +128,9 @@ fn next_of(job: &Job, now: Timestamp) -> Option<Timestamp> {
     let checkpointed = checkpointed
         .filter(|eviction| eviction.mode == PreemptMode::Checkpoint)
         .map(|eviction| eviction.stop_at);
-    [deadline, eligible, checkpointed].into_iter().flatten().min()
+    // Its turn may come at each slice end.
+    let turn = job.waits_for_turn().then(|| slice_end(now, state.policy.time_slice));
+    [deadline, eligible, checkpointed, turn].into_iter().flatten().min()
 }
 
 /// A running job whose deadline has come ends; a waiting one is the planner's to reject. One that

@@ -183,6 +183,7 @@ const fn matters_to_plans(kind: &EventKind) -> bool {
             | EventKind::JobClaimed { .. }
             | EventKind::JobPreempted { .. }
             | EventKind::JobCheckpointed { .. }
+            | EventKind::JobTurn { .. }
             | EventKind::Round
     )
 }

@@ -463,6 +463,7 @@ fn a_decision_made_before_a_change_is_stale() {
         attempt: 1,
         placement: Arc::new(Placement { partition: "main".into(), ..Placement::default() }),
         time_limit: TimeLimit::Unlimited,
+        turn: None,
     };
     let decisions = vec![Decision::Start(vec![start])];
     let plan = Plan { now: desk.now, seq: base.seq, decisions, ..Plan::default() };
@@ -491,6 +492,7 @@ fn use_by_others_makes_only_those_decisions_stale_that_it_touches() {
             attempt: 1,
             placement: Arc::new(placement),
             time_limit: TimeLimit::Unlimited,
+            turn: None,
         };
         Plan { decisions: vec![Decision::Start(vec![start])], ..Plan::default() }
     };

@@ -1,7 +1,7 @@
 //! Why jobs wait: asked of the planner once for each state, and kept until the state changes.
 
 use crate::app::App;
-use muster_control::{Advisor, Comparison, Explanation, Handle, NodeAnswer};
+use muster_control::{Advisor, Comparison, Explanation, Handle, NodeAnswer, TurnView};
 use muster_model::{Job, JobId, Reason, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,6 +68,11 @@ impl Reasons {
     /// Everything about one waiting job.
     pub(crate) fn explain(&self, state: &State, job: JobId) -> Explanation {
         self.lock().advisor.explain(state, job, App::now())
+    }
+
+    /// With whom a running job takes turns.
+    pub(crate) fn turn_of(&self, state: &State, job: JobId) -> Option<TurnView> {
+        self.lock().advisor.turn_of(state, job, App::now())
     }
 
     /// Why a job is not on a node.

@@ -130,6 +130,7 @@ fn partition(
         default_memory_per_node: section.default_memory_per_node.map(Into::into),
         max_memory_per_cpu: section.max_memory_per_cpu.map(Into::into),
         tier: section.tier,
+        sharers: if section.sharers > 1 { section.sharers } else { 0 },
         priority: section.priority,
         allow_accounts: section.allow_accounts.clone(),
         grace: section.grace.map(Into::into),

@@ -137,6 +137,7 @@ fn launch(
         signals_asked: 0,
         claim: None,
         eviction: None,
+        turn: None,
         stands_since: None,
         resumed: None,
         paused: Seconds(0),

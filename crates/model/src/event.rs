@@ -3,7 +3,8 @@
 use crate::{
     Account, Availability, Claim, Drain, ExitReport, ForeignUse, Hold, JobId, JobSpec, Licence,
     Node, NodeId, Partition, Placement, Policy, Qos, Reason, Reservation, ReservedNode,
-    SignalScope, StepRecord, StopCause, TimeLimit, Timestamp, Topology, Victim, Window, is_default,
+    SignalScope, StepRecord, StopCause, TimeLimit, Timestamp, Topology, Turn, Victim, Window,
+    is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -277,6 +278,16 @@ pub enum EventKind {
         /// For whom.
         by: JobId,
     },
+    /// A job that shares CPUs or GPUs runs, or stands still until its turn comes.
+    JobTurn {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// What from here on; `None` where nobody shares with it any more.
+        #[serde(default, skip_serializing_if = "is_default")]
+        turn: Option<Turn>,
+    },
     /// A checkpoint of a running job is complete: what it did before is not lost any more.
     JobCheckpointed {
         /// Which.
@@ -330,6 +341,7 @@ impl EventKind {
             | Self::JobPlaced { job, .. }
             | Self::JobRejected { job, .. }
             | Self::JobClaimed { job, .. }
+            | Self::JobTurn { job, .. }
             | Self::JobCheckpointed { job, .. } => Some(*job),
             Self::JobPreempted { victim, .. } => Some(victim.job),
             _ => None,

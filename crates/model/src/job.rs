@@ -2,7 +2,7 @@
 
 use crate::{
     Claim, Eviction, ExitReport, ExitStatus, Gate, JobId, JobSpec, Placement, PreemptMode, Reason,
-    Seconds, StepRecord, TimeLimit, Timestamp, Tres, Usage, is_default,
+    Seconds, StepRecord, TimeLimit, Timestamp, Tres, Turn, Usage, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -75,6 +75,9 @@ pub struct Job {
     /// It makes room for another, or stands still for one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub eviction: Option<Arc<Eviction>>,
+    /// Its part in turns with others that have the same CPUs or GPUs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub turn: Option<Turn>,
     /// Since when it stands still.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stands_since: Option<Timestamp>,
@@ -280,6 +283,9 @@ impl Job {
                 eviction.until.plus_ms(left(stands.unwrap_or(eviction.at)))
             }
             (Some(eviction), _) => end.min(eviction.until),
+            (None, _) if self.turn.is_some() && self.state != JobState::Completing => {
+                self.turn.map_or(end, |turn| turn.until)
+            }
             // Nobody knows when it is let go on.
             (None, Some(_)) => Timestamp::NEVER,
             (None, None) => end,
@@ -350,6 +356,7 @@ impl Job {
         self.signals.clear();
         self.suspend = false;
         self.eviction = None;
+        self.turn = None;
     }
 
     /// It does not stand still any more: what it stood is counted, for its unfinished steps too.

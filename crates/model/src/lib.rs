@@ -52,6 +52,7 @@ pub mod tally;
 pub mod time;
 pub mod topology;
 pub mod tres;
+pub mod turn;
 pub mod usage;
 
 pub use account::{Account, Licence};
@@ -119,6 +120,7 @@ pub use topology::{
     LinkSpeed, Segments, Span, Topology, TopologyDomain, TopologyLevel, TopologyRequest,
 };
 pub use tres::{BillingMode, BillingWeight, BillingWeights, Tres, TresKind};
+pub use turn::{Turn, TurnChange};
 pub use usage::{Holder, Spent, Tally};
 
 /// The version of the events and snapshots this build writes.

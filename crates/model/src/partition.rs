@@ -61,6 +61,10 @@ pub struct Partition {
     /// How its jobs make room for others.
     #[serde(skip_serializing_if = "is_default")]
     pub preempt: PreemptRules,
+    /// So many of its jobs may have the same CPU or GPU and take turns on it (Slurm's
+    /// `OverSubscribe=FORCE:n`); with 0 or 1 nobody shares.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sharers: u32,
 }
 
 /// Whether a partition takes and starts jobs.
@@ -99,6 +103,7 @@ impl Default for Partition {
             qos: None,
             billing: BillingWeights::default(),
             preempt: PreemptRules::default(),
+            sharers: 0,
         }
     }
 }

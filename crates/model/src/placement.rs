@@ -70,6 +70,14 @@ impl NodeShare {
     pub fn cpu_count(&self) -> u32 {
         self.cpus.len().saturating_add(self.cpu_pool)
     }
+
+    /// True where both have a CPU, or a GPU as a whole, of one node.
+    pub fn meets(&self, other: &Self) -> bool {
+        let gpu = |index: u32| other.devices.iter().any(|d| d.index == index && d.is_whole());
+        self.node == other.node
+            && (self.cpus.intersects(&other.cpus)
+                || self.devices.iter().any(|d| d.is_whole() && gpu(d.index)))
+    }
 }
 
 impl Placement {

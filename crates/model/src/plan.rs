@@ -2,7 +2,7 @@
 
 use crate::{
     Claim, EventKind, JobId, Mib, NodeId, Placement, PreemptMode, Reason, TimeLimit, Timestamp,
-    Victim,
+    Turn, TurnChange, Victim,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -62,6 +62,8 @@ pub enum Decision {
     },
     /// Makes running jobs give up their room, and holds that room for waiting ones.
     Preempt(Box<Preempt>),
+    /// Gives jobs that have the same CPUs or GPUs their turns: all of these, or none.
+    Turns(Vec<TurnChange>),
     /// Lets a job go on that stood still for another.
     Resume {
         /// The job.
@@ -103,6 +105,24 @@ pub struct Start {
     pub placement: Arc<Placement>,
     /// Its limit from now, perhaps cut down as far as its `time_min`.
     pub time_limit: TimeLimit,
+    /// Where it has CPUs or GPUs that others have too: whether it runs first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
+}
+
+impl Start {
+    /// The events that carry it out.
+    pub fn events(&self) -> impl Iterator<Item = EventKind> {
+        let (job, attempt) = (self.job, self.attempt);
+        let placed = EventKind::JobPlaced {
+            job,
+            attempt,
+            placement: Arc::clone(&self.placement),
+            time_limit: self.time_limit,
+        };
+        let turn = self.turn.map(|turn| EventKind::JobTurn { job, attempt, turn: Some(turn) });
+        std::iter::once(placed).chain(turn)
+    }
 }
 
 /// A reserved start: backfill may not delay it.

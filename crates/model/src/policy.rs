@@ -45,6 +45,8 @@ pub struct Policy {
     pub max_restarts: u32,
     /// A job waits at most so long for few switches (Slurm's `max_switch_wait`).
     pub max_switch_wait: Seconds,
+    /// Jobs that share CPUs or GPUs take turns of this length (Slurm's `SchedulerTimeSlice`).
+    pub time_slice: Seconds,
     /// How GPUs are given out in parts.
     #[serde(skip_serializing_if = "is_default")]
     pub devices: DevicePolicy,
@@ -195,6 +197,7 @@ impl Default for Policy {
             max_restarts: 10,
             devices: DevicePolicy::default(),
             max_switch_wait: Seconds(300),
+            time_slice: Seconds(30),
             priority: PriorityPolicy::default(),
             preemption: Preemption::default(),
         }

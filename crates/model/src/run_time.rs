@@ -179,8 +179,8 @@ impl State {
         if self.policy.run_time.source == RunTimeSource::Limit {
             return;
         }
-        let (Some(started), Some(ended)) = (job.started, job.ended) else { return };
-        let run = Run { ended, placed_seq: job.placed_seq, took: ended.since(started) };
+        let Some(ended) = job.started.and(job.ended) else { return };
+        let run = Run { ended, placed_seq: job.placed_seq, took: job.run_time(ended) };
         self.recent.entry(job.spec.owner.uid).or_default().note(run);
     }
 }
@@ -196,7 +196,10 @@ impl Job {
         let latest = self.ends_at_latest()?;
         let begun = self.started.or(self.placed)?;
         // What stands still or makes room ends by other rules.
-        let usual = self.eviction.is_none() && self.paused == Seconds(0);
+        let usual = self.eviction.is_none()
+            && self.turn.is_none()
+            && self.stands_since.is_none()
+            && self.paused == Seconds(0);
         let Some(estimate) = estimate.filter(|_| usual) else { return Some(latest) };
         Some(begun.plus_limit(correction.grown(estimate, self.time_limit, now.since(begun))))
     }

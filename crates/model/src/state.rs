@@ -82,6 +82,8 @@ pub struct Index {
     pub claimants: OrdSet<JobId>,
     /// Jobs that make room for others, or stand still for them.
     pub evicted: OrdSet<JobId>,
+    /// Jobs that take turns with others.
+    pub turns: OrdSet<JobId>,
 }
 
 /// The tasks of an array, counted.
@@ -326,6 +328,9 @@ impl Index {
             if job.eviction.is_some() {
                 self.evicted.insert(job.id);
             }
+            if job.turn.is_some() {
+                self.turns.insert(job.id);
+            }
             for share in job.placement.iter().flat_map(|p| &p.nodes) {
                 self.on_node.entry(share.node).or_default().insert(job.id);
             }
@@ -355,6 +360,7 @@ impl Index {
         } else {
             self.active.remove(&job.id);
             self.evicted.remove(&job.id);
+            self.turns.remove(&job.id);
             for share in job.placement.iter().flat_map(|p| &p.nodes) {
                 remove_from(&mut self.on_node, &share.node, job.id);
             }

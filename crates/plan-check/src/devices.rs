@@ -2,7 +2,7 @@
 
 use crate::Rule;
 use crate::layout::fixed_gpus;
-use crate::usage::Use;
+use crate::usage::{Use, may_take_turns, sharers_max};
 use muster_model::mig::split_type;
 use muster_model::{
     Device, DeviceGrant, DeviceMode, DevicePolicy, DeviceWish, GpuShare, Isolation, Mib, Node,
@@ -85,8 +85,16 @@ pub(crate) fn check_use(
         let grants: Vec<&DeviceGrant> = grants.iter().map(|g| g.1).collect();
         let name = format!("GPU {index} of node {}", node.name);
         if grants.iter().any(|g| g.is_whole()) {
-            if grants.len() > 1 {
+            let turns = grants.iter().all(|g| g.is_whole()) && may_take_turns(&users);
+            let memory = grants.iter().fold(0u64, |sum, g| sum.saturating_add(g.memory.0));
+            if grants.len() > 1 && !turns {
                 let detail = format!("{name} given {} times", grants.len());
+                say(Rule::GpuOverallocated, &users, detail);
+            } else if grants.len() > 1 && grants.len() > sharers_max(&users) {
+                let detail = format!("{} jobs on {name}", grants.len());
+                say(Rule::SharedTooOften, &users, detail);
+            } else if memory > device.memory.0 {
+                let detail = format!("{memory} MiB of {} of {name}", device.memory);
                 say(Rule::GpuOverallocated, &users, detail);
             }
             continue;
@@ -141,12 +149,19 @@ fn amounts(request: &Request, device: &Device) -> Option<(u32, u64)> {
 /// Every grant is something that the request asks for.
 pub(crate) fn check_grants(
     request: &Request,
-    policy: &DevicePolicy,
+    (policy, has_turns): (&DevicePolicy, bool),
     node: &Node,
     share: &NodeShare,
     say: &mut dyn FnMut(Rule, String),
 ) {
     let wish = request.device_wish(policy);
+    // Where jobs take turns on a whole device, each has the memory that it asks for.
+    let of_whole = request.gpu_memory.filter(|_| has_turns);
+    let is_big_whole = |device: &Device, grant: &DeviceGrant, least: Mib| {
+        grant.is_whole()
+            && grant.memory == of_whole.unwrap_or(device.memory)
+            && device.memory >= least
+    };
     for grant in &share.devices {
         let Some(device) = device(node, grant.index) else { continue };
         let name = format!("GPU {} of node {}", grant.index, node.name);
@@ -199,10 +214,6 @@ pub(crate) fn check_grants(
             }
         }
     }
-}
-
-fn is_big_whole(device: &Device, grant: &DeviceGrant, least: Mib) -> bool {
-    grant.is_whole() && grant.memory == device.memory && device.memory >= least
 }
 
 /// True where a grant is of a type as users write it: a model, a MIG profile, or both.

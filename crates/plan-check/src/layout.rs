@@ -38,7 +38,8 @@ pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Ve
     check_tasks(request, &nodes, &mut say);
     for (node, share) in &nodes {
         check_share(request, partition, node, share, &mut say);
-        devices::check_grants(request, &state.policy.devices, node, share, &mut say);
+        let rules = (&state.policy.devices, partition.has_turns());
+        devices::check_grants(request, rules, node, share, &mut say);
     }
     check_job_gpus(request, &nodes, &mut say);
     let mut licences: BTreeMap<String, u32> = BTreeMap::new();

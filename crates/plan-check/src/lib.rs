@@ -27,6 +27,7 @@ mod promise;
 mod reservation;
 mod taints;
 mod topology;
+mod turns;
 mod usage;
 mod violation;
 mod waiting;
@@ -48,10 +49,12 @@ pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
     usage::check_starts(state, &starts, &mut found);
     limits::check(state, plan, &mut found);
     let (after, held) = preempt::made(state, plan);
+    let after = turns::after(after, plan);
     let with_held: Vec<&Start> = starts.iter().copied().chain(&held).collect();
     promise::check(&after, plan, &with_held, &mut found);
     preempt::check(state, plan, &mut found);
     taints::check(state, plan, &mut found);
+    turns::check(state, plan, &mut found);
     reservation::check(state, plan, &starts, &mut found);
     found
 }
@@ -62,6 +65,7 @@ pub fn check_full(state: &State, plan: &Plan) -> Vec<Violation> {
     order::check(state, plan, &mut found);
     if plan.complete {
         waiting::check(state, plan, &mut found);
+        turns::check_idle(state, plan, &mut found);
     }
     found
 }
@@ -110,7 +114,7 @@ fn decided(state: &State, plan: &Plan) -> BTreeSet<JobId> {
             Decision::Reject { job, .. } => vec![*job],
             // Room is held for them: they are dealt with.
             Decision::Preempt(preempt) => preempt.starts.iter().map(|s| s.job).collect(),
-            Decision::Resume { .. } | Decision::Evict { .. } => Vec::new(),
+            Decision::Resume { .. } | Decision::Evict { .. } | Decision::Turns(_) => Vec::new(),
         })
         .chain(claimants)
         .collect()

@@ -6,8 +6,8 @@ use crate::layout::{fixed_gpus, own_cpus, required};
 use crate::outlook::waits_again;
 use crate::{Rule, Violation};
 use muster_model::{
-    Exclusive, GpuScope, Job, JobId, Node, NodeId, PreemptMode, Promise, PromisedShare, Request,
-    State, TimeLimit, Timestamp,
+    CpuSet, Exclusive, GpuScope, Job, JobId, Node, NodeId, PreemptMode, Promise, PromisedShare,
+    Request, State, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,10 @@ struct Stay {
     kind: Exclusive,
     from: Timestamp,
     to: Timestamp,
+    /// CPUs by number, of what is promised.
     cpus: u32,
+    /// CPUs of what has some already: several may take turns on one.
+    cpu_set: CpuSet,
     memory: u64,
     /// Devices by index, of what has some already.
     devices: BTreeSet<u32>,
@@ -108,6 +111,7 @@ fn stay(job: &Job, from: Timestamp, to: Timestamp, share: &PromisedShare) -> Sta
         from,
         to,
         cpus: share.cpus,
+        cpu_set: CpuSet::new(),
         memory: share.memory.0,
         devices: BTreeSet::new(),
         gpus: share.gpus,
@@ -181,11 +185,12 @@ fn there(state: &State, now: Timestamp, new: &[New<'_>], node: &Node) -> Vec<Sta
             kind: if share.exclusive { Exclusive::Node } else { job.spec.request.exclusive },
             from: now,
             to,
+            cpus: share.cpu_pool,
             // Who stands still for others has no CPUs while they run; those of a pool are not lent.
-            cpus: match job.makes_way_by(PreemptMode::Suspend) {
-                true => 0,
-                false => share.cpus.iter().filter(|cpu| is_own(node, *cpu)).count() as u32,
-            } + share.cpu_pool,
+            cpu_set: match job.makes_way_by(PreemptMode::Suspend) {
+                true => CpuSet::new(),
+                false => share.cpus.iter().filter(|cpu| is_own(node, *cpu)).collect(),
+            },
             memory: share.memory.0,
             devices: share
                 .devices
@@ -219,7 +224,9 @@ fn pack(node: &Node, stays: &[Stay], found: &mut Vec<Violation>) {
         if !stay.promised {
             continue;
         }
-        let cpus = crate::total(open.iter().map(|o| o.cpus));
+        let mut held = CpuSet::new();
+        open.iter().for_each(|o| held.add_all(&o.cpu_set));
+        let cpus = crate::total(open.iter().map(|o| o.cpus)).saturating_add(held.len());
         let memory = open.iter().fold(0u64, |sum, o| sum.saturating_add(o.memory));
         let busy: BTreeSet<u32> = open.iter().flat_map(|o| o.devices.iter().copied()).collect();
         let gpus = crate::total(open.iter().map(|o| o.gpus)) as usize + busy.len();

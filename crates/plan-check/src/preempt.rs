@@ -43,6 +43,7 @@ pub(crate) fn live_claims(state: &State, plan: &Plan) -> Vec<(Start, Vec<Victim>
                     attempt: job.attempt.saturating_add(1),
                     placement: claim.placement.clone(),
                     time_limit: claim.time_limit,
+                    turn: None,
                 };
                 (start, claim.victims.clone())
             })
@@ -213,7 +214,12 @@ fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violat
 }
 
 /// Those that it started with and that still have something: het components, a gang's members.
+///
+/// Who takes turns goes with all who share: what one gives up the others still have.
 fn started_with(state: &State, job: &Job) -> BTreeSet<JobId> {
+    if job.turn.is_some() {
+        return state.sharing_with(job);
+    }
     let same = |other: &&std::sync::Arc<Job>| {
         let het = job.het.is_some() && other.het.map(|p| p.leader) == job.het.map(|p| p.leader);
         let gang = job.spec.gang.is_some()

@@ -11,7 +11,10 @@ pub(crate) fn new_starts<'a>(state: &'a State, plan: &Plan, starts: &[&'a Start]
         .iter()
         .filter_map(|start| {
             let job = state.jobs.get(&start.job)?.as_ref();
-            let end = plan.now.plus_limit(state.expected_run(job, start.time_limit));
+            let end = match start.turn {
+                Some(turn) => turn.until,
+                None => plan.now.plus_limit(state.expected_run(job, start.time_limit)),
+            };
             Some(New { job, placement: start.placement.as_ref(), end })
         })
         .collect()

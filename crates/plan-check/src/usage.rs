@@ -2,7 +2,7 @@
 
 use crate::{Rule, Violation};
 use muster_model::{
-    CpuSet, Exclusive, Job, JobId, Node, NodeId, NodeShare, Placement, Start, State,
+    CpuSet, Exclusive, Job, JobId, Node, NodeId, NodeShare, Partition, Placement, Start, State,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub(crate) struct Use<'a> {
     pub(crate) job: &'a Job,
     pub(crate) share: &'a NodeShare,
+    /// The partition, where its jobs may take turns and this one with them.
+    pub(crate) turns: Option<&'a Partition>,
     /// It starts with the plan: only then may it not touch what is foreign or unhealthy.
     pub(crate) new: bool,
 }
@@ -21,14 +23,15 @@ pub(crate) fn check_starts(state: &State, starts: &[&Start], found: &mut Vec<Vio
     for start in starts {
         let Some(job) = state.jobs.get(&start.job) else { continue };
         for share in &start.placement.nodes {
-            by_node.entry(share.node).or_default().push(Use { job, share, new: true });
+            let turns = takes_turns(state, job, &start.placement);
+            by_node.entry(share.node).or_default().push(Use { job, share, turns, new: true });
         }
     }
     for (id, mut uses) in by_node {
         let Some(node) = state.nodes.get(&id) else { continue };
         let there = state.index.on_node.get(&id);
         for job in there.into_iter().flatten().filter_map(|id| state.jobs.get(id)) {
-            uses.extend(running(job).filter(|u| u.share.node == id));
+            uses.extend(running(state, job).filter(|u| u.share.node == id));
         }
         check_node(node, &uses, found);
     }
@@ -49,7 +52,7 @@ pub(crate) fn recount(state: &State, found: &mut Vec<Violation>) {
         if job.placement.is_none() {
             found.push(Violation::of(Rule::UnknownNode, job.id, "runs without a placement"));
         }
-        for share in running(job) {
+        for share in running(state, job) {
             by_node.entry(share.share.node).or_default().push(share);
         }
     }
@@ -66,9 +69,30 @@ pub(crate) fn recount(state: &State, found: &mut Vec<Violation>) {
     check_licences(state, holders(state.jobs.values()), found);
 }
 
-fn running(job: &Job) -> impl Iterator<Item = Use<'_>> {
+fn running<'a>(state: &'a State, job: &'a Job) -> impl Iterator<Item = Use<'a>> {
+    let turns = job.placement.as_ref().and_then(|placement| takes_turns(state, job, placement));
     let shares = job.placement.iter().flat_map(|p| &p.nodes);
-    shares.filter(|_| job.state.holds_resources()).map(move |share| Use { job, share, new: false })
+    let shares = shares.filter(|_| job.state.holds_resources());
+    shares.map(move |share| Use { job, share, turns, new: false })
+}
+
+fn takes_turns<'a>(state: &'a State, job: &Job, placement: &Placement) -> Option<&'a Partition> {
+    let partition = state.partitions.get(&placement.partition)?;
+    let whole = placement.nodes.iter().any(|share| share.exclusive);
+    (partition.has_turns() && job.may_take_turns() && !whole).then_some(partition.as_ref())
+}
+
+/// True where all of these may have the same CPU or GPU, in turns.
+pub(crate) fn may_take_turns(uses: &[&Use<'_>]) -> bool {
+    let first = uses.first().and_then(|one| one.turns).map(|partition| &partition.name);
+    let same = |one: &Partition| first == Some(&one.name);
+    uses.iter().all(|one| one.turns.is_some_and(same))
+}
+
+/// The most jobs that may have one CPU or GPU where these do.
+pub(crate) fn sharers_max(uses: &[&Use<'_>]) -> usize {
+    let most = uses.iter().filter_map(|u| u.turns).map(|partition| partition.sharers).min();
+    most.unwrap_or(1) as usize
 }
 
 fn holders<'a>(
@@ -140,6 +164,7 @@ fn check_cpus(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_
         say(Rule::CpusOverallocated, &of_pool, detail);
     }
     let mut given = CpuSet::new();
+    check_turns(node, uses, say);
     for (at, one) in uses.iter().enumerate() {
         let cpus = &one.share.cpus;
         let absent = one.new && !cpus.is_subset(&node.cpus);
@@ -163,17 +188,32 @@ fn check_cpus(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_
             }
             continue;
         }
-        if given.intersects(cpus) {
-            let others: Vec<&Use<'_>> = uses[..at]
-                .iter()
-                .filter(|u| u.share.cpus.intersects(cpus))
-                .chain(std::iter::once(one))
-                .collect();
+        let others: Vec<&Use<'_>> = uses[..at]
+            .iter()
+            .filter(|u| u.share.cpus.intersects(cpus))
+            .chain(std::iter::once(one))
+            .collect();
+        if given.intersects(cpus) && !may_take_turns(&others) {
             let twice = given.intersection(cpus);
             let detail = format!("CPUs {twice} of node {} given twice", node.name);
             say(Rule::CpusOverallocated, &others, detail);
         }
         given.add_all(cpus);
+    }
+}
+
+/// No CPU has more jobs that take turns on it than the partition says.
+fn check_turns(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_>], String)) {
+    let mut on_cpu: BTreeMap<u32, Vec<&Use<'_>>> = BTreeMap::new();
+    for one in uses.iter().filter(|one| one.turns.is_some()) {
+        for cpu in one.share.cpus.iter() {
+            on_cpu.entry(cpu).or_default().push(one);
+        }
+    }
+    let over = |(_, users): &(&u32, &Vec<&Use<'_>>)| users.len() > sharers_max(users);
+    if let Some((cpu, users)) = on_cpu.iter().find(over) {
+        let detail = format!("{} jobs on CPU {cpu} of node {}", users.len(), node.name);
+        say(Rule::SharedTooOften, users, detail);
     }
 }
 

@@ -131,6 +131,20 @@ pub enum Rule {
     GroundlessEviction,
     /// A job that stays though a taint of its node ends it.
     TaintIgnored,
+    /// A turn for one that has nothing, or shares with nobody; or none for one that shares.
+    TurnGroundless,
+    /// Two jobs that run at once on one CPU or GPU.
+    TurnClash,
+    /// A job made to stand still before its slice is over, or for nobody.
+    TurnEarly,
+    /// A job that goes on before one that has waited longer for its turn.
+    TurnOrder,
+    /// An end of a turn before all who share can be over.
+    TurnEnd,
+    /// A job that stands still although nobody runs on what it has.
+    TurnIdle,
+    /// More jobs on one CPU or GPU than the partition lets take turns.
+    SharedTooOften,
     /// A job that may start now was left waiting.
     LeftWaiting,
 }
@@ -195,12 +209,19 @@ impl Rule {
             Self::ResumeInUse => "RESUME_IN_USE",
             Self::GroundlessEviction => "GROUNDLESS_EVICTION",
             Self::TaintIgnored => "TAINT_IGNORED",
+            Self::TurnGroundless => "TURN_GROUNDLESS",
+            Self::TurnClash => "TURN_CLASH",
+            Self::TurnEarly => "TURN_EARLY",
+            Self::TurnOrder => "TURN_ORDER",
+            Self::TurnEnd => "TURN_END",
+            Self::TurnIdle => "TURN_IDLE",
+            Self::SharedTooOften => "SHARED_TOO_OFTEN",
             Self::LeftWaiting => "LEFT_WAITING",
         }
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 57] = [
+    pub const ALL: [Self; 64] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -257,6 +278,13 @@ impl Rule {
         Self::ResumeInUse,
         Self::GroundlessEviction,
         Self::TaintIgnored,
+        Self::TurnGroundless,
+        Self::TurnClash,
+        Self::TurnEarly,
+        Self::TurnOrder,
+        Self::TurnEnd,
+        Self::TurnIdle,
+        Self::SharedTooOften,
         Self::LeftWaiting,
     ];
 }

@@ -167,7 +167,7 @@ impl Cache {
         for id in &changed {
             if let Some(new) = state.jobs.get(id) {
                 self.queue.add(state, uid_matters, new);
-                self.world.hold(state, new);
+                self.world.hold_as(state, new);
             }
         }
         true
@@ -183,6 +183,8 @@ fn changed_jobs(old: &State, new: &State) -> BTreeSet<JobId> {
         changed.extend(job.het.map(|part| part.leader));
         for state in [old, new] {
             changed.extend(crate::together::touched(state, job));
+            // What each of those who share holds on the world depends on the others.
+            changed.extend(crate::turns::fellows_on_nodes(state, job).iter().map(|job| job.id));
         }
     };
     for item in old.jobs.diff(&new.jobs) {

@@ -55,6 +55,7 @@ mod tally;
 mod timeline;
 mod together;
 pub mod topology;
+mod turns;
 mod unblock;
 mod world;
 
@@ -66,6 +67,7 @@ pub use preempt::{RoomMakers, RunningJobs};
 pub use reservations::Slot;
 pub use round::Budget;
 pub use suggest::{Change, Suggestion};
+pub use turns::TurnView;
 pub use unblock::Unblock;
 
 use cache::Cache;
@@ -185,4 +187,10 @@ impl Planner {
     ) -> Option<Comparison> {
         compare::over(&mut self.cache, state, job, other, now)
     }
+}
+
+/// With whom a running job takes turns, and when its turn comes or ends; `None` where it shares
+/// with nobody.
+pub fn turn_of(state: &State, job: JobId, now: Timestamp) -> Option<TurnView> {
+    turns::view(state, state.jobs.get(&job)?, now)
 }

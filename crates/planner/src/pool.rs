@@ -290,6 +290,7 @@ impl Pool {
             attempt: job.map_or(0, |job| job.attempt).saturating_add(1),
             placement: Arc::new(placement),
             time_limit: job.map_or(TimeLimit::Of(waiting.length), |job| job.time_limit),
+            turn: None,
         }])
     }
 

@@ -32,6 +32,7 @@ use crate::preempt::Preempting;
 use crate::queue::{Shape, ShapeKey, group};
 use crate::replay::Replay;
 use crate::timeline;
+use crate::turns::Joined;
 use crate::world::World;
 use muster_model::{
     BackfillMode, Decision, Job, JobId, Mib, Placement, Plan, Policy, Promise, PromisedShare,
@@ -116,6 +117,8 @@ pub(crate) struct Round<'a> {
     /// them. What started behind them is not in the way of a promise that they did not have, so
     /// their turn comes in the next round.
     passed: BTreeMap<usize, Reason>,
+    /// Turns on CPUs and GPUs that several jobs have.
+    pub(crate) joined: Joined,
 }
 
 /// What one walk through the queue found.
@@ -143,6 +146,8 @@ pub(crate) struct Walk {
     /// Shapes that a limit holds only for the nodes that were found for them: once others have
     /// those, they may find some that they may have.
     pub(crate) held_by_choice: BTreeSet<usize>,
+    /// Its promises are off the world.
+    pub(crate) promises_are_off: bool,
     last_looked_at: Option<JobId>,
     stopped_at: Option<OrderKey>,
 }
@@ -197,7 +202,7 @@ pub(crate) fn promise_of(
 }
 
 /// Takes promises off the world, the last first.
-fn take_off(world: &mut World, promises: &[Promised]) {
+pub(crate) fn take_off(world: &mut World, promises: &[Promised]) {
     for (_, (ask, picks)) in promises.iter().rev().flat_map(|p| p.jobs.iter().rev()) {
         world.unreserve(ask, picks);
     }
@@ -232,6 +237,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         replay: Replay::default(),
         preempting: Preempting::default(),
         passed: BTreeMap::new(),
+        joined: Joined::default(),
     };
     round.make_levels();
     let begin = round.cache.world.save();
@@ -244,7 +250,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
     // A claimant's room is made only when those are gone that have it.
     round.take_up_claims(&mut first);
     round.take_back();
-    let (walk, before) = loop {
+    let (mut walk, before) = loop {
         let before = round.started.len();
         round.set_order();
         let saved = round.cache.world.save();
@@ -257,6 +263,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         let held = |at: &usize| Some((*at, walk.held.get(at)?.clone()));
         round.passed.extend(walk.held_by_choice.iter().filter_map(held));
     };
+    round.take_turns(&mut walk);
     round.finish(rejects, walk, before, begin)
 }
 
@@ -277,9 +284,15 @@ impl Walk {
             unsure: false,
             newcomers: false,
             held_by_choice: BTreeSet::new(),
+            promises_are_off: false,
             last_looked_at: None,
             stopped_at: None,
         }
+    }
+
+    /// True where it ended for want of steps.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.stopped_at.is_some()
     }
 }
 
@@ -409,7 +422,7 @@ impl Round<'_> {
         self.cache.queue.shapes[at].as_ref().map_or(at, |shape| shape.fit)
     }
 
-    fn asks(&self, at: usize) -> Arc<Vec<Vec<Ask>>> {
+    pub(crate) fn asks(&self, at: usize) -> Arc<Vec<Vec<Ask>>> {
         self.cache.queue.shapes[at].as_ref().map(|s| Arc::clone(&s.asks)).unwrap_or_default()
     }
 
@@ -473,7 +486,7 @@ impl Round<'_> {
     }
 
     /// True where the throttle of the shape's array lets no further task start.
-    fn array_is_full(&self, at: usize) -> bool {
+    pub(crate) fn array_is_full(&self, at: usize) -> bool {
         let Some(array) = self.cache.queue.shapes[at].as_ref().and_then(|s| s.array) else {
             return false;
         };
@@ -547,20 +560,36 @@ impl Round<'_> {
         let was_resumed = resumed.is_some();
         let mut walked = resumed.as_ref().map(|r| r.started.clone()).unwrap_or_default();
         self.cache.world.hush(&begin);
-        take_off(&mut self.cache.world, &walk.promises);
+        if !walk.promises_are_off {
+            take_off(&mut self.cache.world, &walk.promises);
+        }
         let_go(&mut self.cache.world, &self.started);
         self.forget_claims();
         for job in walked.iter().filter_map(|id| self.state.jobs.get(id)) {
             if let Some(placement) = &job.placement {
                 self.cache.world.release(job.id, placement);
-                self.cache.world.hold(self.state, job);
+                self.cache.world.hold_as(self.state, job);
             }
         }
         self.cache.world.restore(begin);
         let world = &self.cache.world;
+        let joined = self.joined.jobs();
+        let joins = |p: &&Promised| p.jobs.iter().any(|(job, _)| joined.contains(job));
+        // Where turns took longer than was thought, what was promised there is promised anew.
+        let late: Vec<_> = self.joined.put_off(self.state).collect();
+        let holds = |p: &&Promised| {
+            let picks = || p.jobs.iter().flat_map(|(_, (_, picks))| picks);
+            let meets = |job: &Job| {
+                let shares = job.placement.iter().flat_map(|placement| &placement.nodes);
+                let mut slots = shares.filter_map(|share| world.slot_of(share.node));
+                slots.any(|slot| picks().any(|pick| pick.node == slot))
+            };
+            !late.iter().any(|(job, until)| *until > p.start && meets(job))
+        };
         let promises = walk
             .promises
             .iter()
+            .filter(|p| !joins(p) && holds(p))
             .flat_map(|p| p.jobs.iter().map(move |(job, (ask, picks))| (p.start, *job, ask, picks)))
             .map(|(start, job, ask, picks)| promise_of(world, start, job, ask, picks))
             .collect();
@@ -581,12 +610,14 @@ impl Round<'_> {
                         attempt: s.job.attempt.saturating_add(1),
                         placement: s.placement,
                         time_limit: s.limit,
+                        turn: None,
                     })
                     .collect(),
             )
         }));
         let is_passed = !walk.held_by_choice.is_empty() || !self.passed.is_empty();
-        let has_more = is_passed && any_started;
+        let has_more = (is_passed && any_started) || self.joined.has_more;
+        decisions.extend(self.joined.into_decisions());
         let resume = walk.stopped_at.filter(|_| !made_room).and(walk.last_looked_at);
         let plan = Plan {
             now: self.now,

@@ -73,6 +73,10 @@ pub(crate) fn running_with(state: &State, job: &Job) -> Vec<JobId> {
     if let Some(part) = job.het {
         return (0..part.size).map(|n| JobId(part.leader.0.saturating_add(n))).collect();
     }
+    if job.turn.is_some() {
+        // What one of them gives up the others still have.
+        return state.sharing_with(job).into_iter().collect();
+    }
     let Some(gang) = &job.spec.gang else { return vec![job.id] };
     let together = |j: &&Arc<Job>| j.state.holds_resources() && j.placed == job.placed;
     members(state, job, gang).into_iter().filter(together).map(|j| j.id).collect()

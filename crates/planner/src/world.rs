@@ -115,9 +115,9 @@ impl World {
     }
 
     /// Takes up a running job as the state has it: all of its placement, or what it keeps while it
-    /// stands still for others.
+    /// stands still for others, or what of its CPUs and GPUs nobody who shares holds for longer.
     pub(crate) fn hold_as(&mut self, state: &State, job: &Job) {
-        if !job.yields_cpus() {
+        if !job.yields_cpus() && job.turn.is_none() {
             return self.hold(state, job);
         }
         if let Some(placement) = crate::preempt::on_the_world(state, job)
@@ -566,7 +566,7 @@ impl World {
                 cpus: devices::cpus::choose(view, chosen.touched(), numbered, parts)?,
                 cpu_pool: need.cpus - numbered,
                 memory: Mib(need.memory),
-                devices: chosen.grants(view),
+                devices: chosen.grants(view, ask),
                 gres: ask.request.gres.clone(),
                 exclusive: ask.kind() == muster_model::Exclusive::Node,
             });

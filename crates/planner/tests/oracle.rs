@@ -23,8 +23,13 @@ fn plan_of(lab: &Lab, job: JobId, nodes: Vec<NodeShare>) -> Plan {
     let reservation = request.reservation.clone();
     let partition = "main".to_owned();
     let placement = Placement { partition, nodes, licences, reservation };
-    let start =
-        Start { job, attempt: 1, placement: Arc::new(placement), time_limit: record.time_limit };
+    let start = Start {
+        job,
+        attempt: 1,
+        placement: Arc::new(placement),
+        time_limit: record.time_limit,
+        turn: None,
+    };
     Plan { now: lab.now, decisions: vec![Decision::Start(vec![start])], ..Plan::default() }
 }
 

@@ -116,7 +116,13 @@ fn a_start_on_room_that_is_held_is_found() {
     let time_limit = lab.state.jobs[&job].time_limit;
     let mut placement = muster_model::Placement::clone(&preempts(&good)[0].starts[0].placement);
     placement.nodes = vec![muster_model::NodeShare { tasks: 1, ..node }];
-    let start = muster_model::Start { job, attempt: 1, placement: Arc::new(placement), time_limit };
+    let start = muster_model::Start {
+        job,
+        attempt: 1,
+        placement: Arc::new(placement),
+        time_limit,
+        turn: None,
+    };
     let stolen = Plan { now: lab.now, decisions: vec![Decision::Start(vec![start])], ..now };
     assert!(rules(&lab, &stolen).contains(&Rule::ClaimTaken));
 }

@@ -369,7 +369,7 @@ fn some_start(lab: &Lab, job: JobId, devices: u32, count: usize) -> bool {
             Placement { partition: "main".to_owned(), nodes: vec![share], ..Placement::default() };
         let time_limit = lab.state.jobs[&job].time_limit;
         let placement = Arc::new(placement);
-        let start = Start { job, attempt: 1, placement, time_limit };
+        let start = Start { job, attempt: 1, placement, time_limit, turn: None };
         let plan =
             Plan { now: lab.now, decisions: vec![Decision::Start(vec![start])], ..Plan::default() };
         check(&lab.state, &plan).is_empty()

@@ -21,7 +21,7 @@ pub(crate) fn of_job(
     let (state, now, record) = (&lab.state, lab.now, lab.job(id)?);
     match verb {
         "where" => return Ok(print::whereabouts(state, record)),
-        "show" => return Ok(vec![format!("{} {:?}", print::title(state, id), record.state)]),
+        "show" => return Ok(vec![print::standing(record, &print::title(state, id), now)]),
         _ if !record.is_pending() => {
             let message = format!("job {id} does not wait");
             return Err(ScenarioError::new(Fault::Order, message).at(&words[0]));
@@ -133,6 +133,7 @@ fn check(lab: &Lab, scheduler: &mut dyn Scheduler, id: JobId, words: &[Word]) ->
         attempt: record.attempt + 1,
         placement: Arc::new(Placement { partition, nodes, licences, reservation }),
         time_limit: record.time_limit,
+        turn: None,
     };
     let decisions = vec![Decision::Start(vec![start])];
     let plan = Plan { now: lab.now, seq: lab.state.seq, decisions, ..Plan::default() };

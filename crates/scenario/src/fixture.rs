@@ -53,6 +53,7 @@ const PARTITION: &[&str] = &[
     "mem-per-cpu",
     "mem-per-node",
     "max-mem-per-cpu",
+    "sharers",
     "tier",
     "qos",
     "billing",
@@ -80,6 +81,7 @@ const POLICY: &[&str] = &[
     "whole-for-parts",
     "memory-is-part",
     "max-switch-wait",
+    "slice",
     "kill-invalid-dependency",
     "order",
     "age",
@@ -193,6 +195,7 @@ fn partition(state: &State, words: &[Word]) -> Read<EventKind> {
             "mem-per-cpu" => partition.default_memory_per_cpu = Some(memory(value)?),
             "mem-per-node" => partition.default_memory_per_node = Some(memory(value)?),
             "max-mem-per-cpu" => partition.max_memory_per_cpu = Some(memory(value)?),
+            "sharers" => partition.sharers = count(value)?,
             "tier" => partition.tier = number(value)?,
             "qos" => partition.qos = Some(value.to_owned()),
             "billing" => partition.billing = accounts::billing(value)?,
@@ -267,6 +270,7 @@ fn policy(state: &State, words: &[Word]) -> Read<EventKind> {
             "whole-for-parts" => policy.devices.whole_for_parts = yes(value)?,
             "memory-is-part" => policy.devices.memory_is_part = yes(value)?,
             "max-switch-wait" => policy.max_switch_wait = duration(value)?,
+            "slice" => policy.time_slice = duration(value)?,
             "kill-invalid-dependency" => policy.kill_invalid_dependency = yes(value)?,
             _ => {
                 if !preempt::policy_field(&mut policy, key, value)?

@@ -4,8 +4,8 @@ use crate::error::{Fault, Read, ScenarioError};
 use crate::text::{JOBS_MAX, MINUTES_MAX, Word, words};
 use crate::{fixture, job, print, tell};
 use muster_model::{
-    Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId, JobSpec, Plan,
-    PreemptMode, ReservationFlag, State, StopCause, Timestamp, Usage,
+    Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId, JobSpec, JobState,
+    Plan, PreemptMode, ReservationFlag, Start, State, StopCause, Timestamp, Usage,
 };
 use std::sync::Arc;
 
@@ -213,18 +213,10 @@ impl Lab {
     fn decide(&mut self, decision: &Decision) -> Read<()> {
         match decision {
             Decision::Start(starts) => {
-                for start in starts {
-                    self.apply(EventKind::JobPlaced {
-                        job: start.job,
-                        attempt: start.attempt,
-                        placement: Arc::clone(&start.placement),
-                        time_limit: start.time_limit,
-                    })?;
+                for event in starts.iter().flat_map(Start::events) {
+                    self.apply(event)?;
                 }
-                for start in starts {
-                    let (job, attempt) = (start.job, start.attempt);
-                    self.apply(EventKind::JobStarted { job, attempt })?;
-                }
+                starts.iter().try_for_each(|start| self.follow(start.job))?;
             }
             Decision::Reject { job, reason } => {
                 self.apply(EventKind::JobRejected { job: *job, reason: reason.clone() })?;
@@ -244,12 +236,33 @@ impl Lab {
                 self.apply(EventKind::JobStop { job, cause, hurry: false })?;
                 self.ended(job, ExitStatus { code: 0, signal: 15 }, EndCause::Stopped)?;
             }
+            Decision::Turns(changes) => {
+                for change in changes {
+                    let (job, attempt, turn) = (change.job, change.attempt, change.turn);
+                    self.apply(EventKind::JobTurn { job, attempt, turn })?;
+                }
+                changes.iter().try_for_each(|change| self.follow(change.job))?;
+            }
             Decision::Resume { job } => {
                 self.apply(EventKind::JobSuspend { job: *job, suspend: false })?;
                 self.suspended(*job, false)?;
             }
         }
         Ok(())
+    }
+
+    /// What an engine does: a job is launched, made to stand still, or goes on.
+    fn follow(&mut self, id: JobId) -> Read<()> {
+        let job = self.job(id)?;
+        match job.state {
+            JobState::Starting => {
+                let attempt = job.attempt;
+                self.apply(EventKind::JobStarted { job: id, attempt })
+            }
+            JobState::Running if job.suspend => self.suspended(id, true),
+            JobState::Suspended if !job.suspend => self.suspended(id, false),
+            _ => Ok(()),
+        }
     }
 
     fn suspended(&mut self, job: JobId, suspended: bool) -> Read<()> {
@@ -358,7 +371,11 @@ impl Lab {
             }
         }
         let jobs = self.state.index.active.iter().filter_map(|id| self.state.jobs.get(id));
-        let over = jobs.filter(|job| job.ends_at_latest().is_some_and(|end| end <= self.now));
+        let over = jobs.filter(|job| match job.turn {
+            // Who takes turns ends by its own limit.
+            Some(_) => job.is_to_run() && job.left_ms(self.now) == Some(0),
+            None => job.ends_at_latest().is_some_and(|end| end <= self.now),
+        });
         for job in over.map(|job| job.id).collect::<Vec<_>>() {
             let cause = match self.job(job)?.stop {
                 Some(_) => EndCause::Stopped,

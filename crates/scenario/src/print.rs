@@ -4,7 +4,7 @@ use crate::text::node_names;
 use muster_model::placement::DeviceGrant;
 use muster_model::{
     Decision, FairShare, Job, JobId, Node, NodeShare, NodeTally, Plan, Preempt, Priorities, Reason,
-    Seconds, ShareRow, State, TimeLimit, Timestamp,
+    Seconds, ShareRow, State, TimeLimit, Timestamp, TurnChange,
 };
 
 /// `job 3 train`, `jobs 3-5 train`.
@@ -53,8 +53,13 @@ pub(crate) fn plan(state: &State, plan: &Plan) -> Vec<String> {
                 for start in starts {
                     let placement = &start.placement;
                     let nodes = node_names(state, placement.nodes.iter().map(|n| n.node));
+                    let turn = match start.turn {
+                        None => "",
+                        Some(turn) if turn.runs => ", shares and runs",
+                        Some(_) => ", shares and waits for its turn",
+                    };
                     lines.push(format!(
-                        "start {} on {nodes}, {} cpus, {} gpus, {}",
+                        "start {} on {nodes}, {} cpus, {} gpus, {}{turn}",
                         title(state, start.job),
                         placement.cpus(),
                         placement.devices(),
@@ -71,6 +76,9 @@ pub(crate) fn plan(state: &State, plan: &Plan) -> Vec<String> {
                 lines.push(format!("evict {} from {node}: {taint}", title(state, *job)));
             }
             Decision::Resume { job } => lines.push(format!("resume {}", title(state, *job))),
+            Decision::Turns(changes) => {
+                lines.extend(changes.iter().filter_map(|change| turn(state, change)));
+            }
         }
     }
     for promise in &plan.promises {
@@ -82,6 +90,28 @@ pub(crate) fn plan(state: &State, plan: &Plan) -> Vec<String> {
         lines.push("nothing to do".to_owned());
     }
     lines
+}
+
+/// Whose turn comes or is over, who shares from now on, and who has all for itself again.
+fn turn(state: &State, change: &TurnChange) -> Option<String> {
+    let job = state.jobs.get(&change.job)?;
+    let title = title(state, job.id);
+    Some(match change.turn {
+        None => format!("{title} has its nodes to itself"),
+        Some(turn) if turn.runs && job.waits_for_turn() => {
+            format!("turn of {title}, over by {}", time(turn.until))
+        }
+        Some(turn) if !turn.runs && job.is_to_run() => format!("{title} stands still"),
+        Some(turn) => format!("{title} shares, over by {}", time(turn.until)),
+    })
+}
+
+/// Where a job stands; of one that takes turns, how long it ran.
+pub(crate) fn standing(job: &Job, title: &str, now: Timestamp) -> String {
+    match job.turn {
+        Some(_) => format!("{title} {:?}, ran {} min", job.state, job.run_time(now).0 / 60),
+        None => format!("{title} {:?}", job.state),
+    }
 }
 
 fn preemption(state: &State, preempt: &Preempt) -> Vec<String> {

@@ -184,6 +184,7 @@ impl PartitionView {
             default_memory_per_node_mib: partition.default_memory_per_node.map(|m| m.0),
             max_memory_per_cpu_mib: partition.max_memory_per_cpu.map(|m| m.0),
             tier: partition.tier,
+            sharers: partition.sharers,
             priority: partition.priority,
             allow_accounts: partition.allow_accounts.clone(),
         }

@@ -228,7 +228,12 @@ pub(super) fn suspend(
             let why = "it stands still for another job and goes on by itself after that";
             return Err(wrong_state(job, why));
         }
-        Ok(if job.suspend == suspend {
+        if !suspend && job.waits_for_turn() {
+            let why = "it takes turns with other jobs and goes on by itself when its turn comes";
+            return Err(wrong_state(job, why));
+        }
+        // One that waits for its turn stands still for the admin from here on.
+        Ok(if job.suspend == suspend && !job.waits_for_turn() {
             Vec::new()
         } else {
             vec![EventKind::JobSuspend { job: job.id, suspend }]

@@ -94,6 +94,7 @@ impl Desk {
                     ..Placement::default()
                 }),
                 time_limit: TimeLimit::Of(Seconds(600)),
+                turn: None,
             }
         });
         let decisions = vec![Decision::Start(starts.collect())];

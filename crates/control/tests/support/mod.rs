@@ -69,6 +69,7 @@ impl Planning for FirstFit {
                             ..Placement::default()
                         }),
                         time_limit: job.time_limit,
+                        turn: None,
                     })
                 })
                 .collect();

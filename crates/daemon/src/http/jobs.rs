@@ -318,6 +318,11 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
             times: job.preemptions,
         }
     });
+    view.turn = app.reasons.turn_of(&known.state, id).map(|turn| muster_api::TurnView {
+        runs: turn.runs,
+        with: turn.with.iter().map(|id| id.0).collect(),
+        next_ms: turn.next,
+    });
     Some(view)
 }
 

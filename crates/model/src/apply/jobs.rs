@@ -87,6 +87,7 @@ impl State {
             suspend: false,
             claim: None,
             eviction: None,
+            turn: None,
             stands_since: None,
             resumed: None,
             paused: crate::Seconds(0),
@@ -251,13 +252,23 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn suspend(&mut self, id: JobId, suspend: bool) -> Result<(), ApplyError> {
+    pub(super) fn suspend(
+        &mut self,
+        at: Timestamp,
+        id: JobId,
+        suspend: bool,
+    ) -> Result<(), ApplyError> {
         let old = self.known("job_suspend", id)?;
         if !old.state.holds_resources() {
             return Ok(());
         }
         let mut new = Job::clone(&old);
         new.suspend = suspend;
+        // From here on it stands still, or runs, by hand and not for its turn.
+        if let Some(turn) = &mut new.turn {
+            turn.runs = true;
+        }
+        new.launch_where_due(at);
         self.replace(&old, new);
         Ok(())
     }

@@ -5,6 +5,7 @@ mod jobs;
 mod preempt;
 mod reservations;
 mod run;
+mod turns;
 
 use crate::{Event, EventKind, Job, JobId, Node, NodeId, State, Taint, TaintEffect, Timestamp};
 use std::collections::BTreeSet;
@@ -136,7 +137,7 @@ impl State {
             EventKind::JobReleased { job } => self.release(at, *job)?,
             EventKind::JobStop { job, cause, hurry } => self.stop(at, *job, cause, *hurry)?,
             EventKind::JobSignal { job, signal, scope } => self.signal(*job, *signal, *scope)?,
-            EventKind::JobSuspend { job, suspend } => self.suspend(*job, *suspend)?,
+            EventKind::JobSuspend { job, suspend } => self.suspend(at, *job, *suspend)?,
             EventKind::JobPlaced { job, attempt, placement, time_limit } => {
                 self.place(at, *job, *attempt, placement, *time_limit)?;
             }
@@ -152,6 +153,7 @@ impl State {
             EventKind::JobRejected { job, reason } => self.reject(at, *job, reason)?,
             EventKind::JobClaimed { job, claim } => self.claim(*job, claim)?,
             EventKind::JobPreempted { victim, by } => self.preempt(at, victim, *by)?,
+            EventKind::JobTurn { job, attempt, turn } => self.turn(at, *job, *attempt, *turn)?,
             EventKind::JobCheckpointed { job, attempt } => self.checkpointed(at, *job, *attempt)?,
             EventKind::JobsForgotten { jobs } => self.forget(jobs),
             EventKind::Round => {}

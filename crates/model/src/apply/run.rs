@@ -48,6 +48,7 @@ impl State {
         new.placed_seq = self.seq;
         new.claim = None;
         new.eviction = None;
+        new.turn = None;
         new.stands_since = None;
         new.resumed = None;
         new.paused = crate::Seconds(0);
@@ -75,8 +76,12 @@ impl State {
         }
         let mut new = Job::clone(&old);
         new.started = Some(at);
-        if old.state == JobState::Starting {
+        // One that was to wait for its turn was launched all the same: it is made to stand still.
+        if matches!(old.state, JobState::Starting | JobState::Suspended) {
             new.state = JobState::Running;
+            // What it waited before it began is no pause of what runs.
+            new.stands_since = None;
+            (new.paused, new.paused_ms) = (crate::Seconds(0), 0);
         }
         self.replace(&old, new);
         self.settle_dependents(at, id);

@@ -21,3 +21,4 @@ mod replay;
 mod screen;
 mod slurm;
 mod terminal;
+mod turns;

@@ -27,12 +27,18 @@ impl Chosen {
         self.parts.iter().fold(self.whole, |mask, part| mask | bit(part.index))
     }
 
-    /// What the job is given, by index.
-    pub(crate) fn grants(&self, view: &NodeView) -> Vec<DeviceGrant> {
+    /// What the job is given, by index. Where jobs take turns on whole devices, each has only the
+    /// memory that it asks for: that of all has to be there at once.
+    pub(crate) fn grants(&self, view: &NodeView, ask: &Ask) -> Vec<DeviceGrant> {
+        let asked = ask.request.gpu_memory.filter(|_| ask.partition.has_turns());
+        let memory = |index: u32| {
+            let device = view.node.devices.get(index as usize);
+            asked.unwrap_or(device.map_or(Mib::ZERO, |d| d.memory))
+        };
         let whole = bits(self.whole).map(|index| DeviceGrant {
             index,
             share: DeviceMilli::WHOLE,
-            memory: view.node.devices.get(index as usize).map_or(Mib::ZERO, |d| d.memory),
+            memory: memory(index),
             mig: None,
         });
         let mut all: Vec<DeviceGrant> = whole.chain(self.parts.iter().copied()).collect();

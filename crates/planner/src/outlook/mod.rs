@@ -167,6 +167,16 @@ impl Laying<'_> {
         for start in decisions.iter().flat_map(Decision::starts) {
             self.settled.insert(start.job);
             let Some(job) = state.jobs.get(&start.job) else { continue };
+            if let Some(turn) = start.turn {
+                // What it shares is held by those who have it already.
+                let mut placement = Placement::clone(&start.placement);
+                for share in &mut placement.nodes {
+                    share.cpus = muster_model::CpuSet::new();
+                    share.devices.clear();
+                }
+                self.world.occupy(job, &placement, turn.until, false);
+                continue;
+            }
             self.world.occupy(job, &start.placement, now.plus_limit(start.time_limit), false);
             self.found.starts.insert(job.id, promise_in(job.id, &start.placement, now));
         }
@@ -184,7 +194,10 @@ impl Laying<'_> {
                     self.make_room(&expected::of_decision(state, preempt));
                     self.evict(preempt);
                 }
-                Decision::Start(_) | Decision::Resume { .. } | Decision::Evict { .. } => {}
+                Decision::Start(_)
+                | Decision::Resume { .. }
+                | Decision::Evict { .. }
+                | Decision::Turns(_) => {}
             }
         }
         let evicted = state.index.evicted.iter().filter_map(|id| state.jobs.get(id));

@@ -93,10 +93,11 @@ pub(crate) fn free_part(state: &State, placement: &Placement, victims: &[Victim]
 }
 
 /// What a job has on the world: all of its placement, or, where it stands still for others, all
-/// but the CPUs that they use.
+/// but the CPUs that they use. Of those who take turns the last holds what they share.
 pub(crate) fn on_the_world(state: &State, job: &Job) -> Option<Placement> {
     let mut placement = Placement::clone(job.placement.as_ref()?);
     if !job.yields_cpus() {
+        crate::turns::less_shared(state, job, &mut placement);
         return Some(placement);
     }
     for share in &mut placement.nodes {

@@ -180,6 +180,7 @@ impl<'a> Round<'a> {
                 attempt: place.job.attempt.saturating_add(1),
                 placement: place.placement,
                 time_limit: place.limit,
+                turn: None,
             })
             .collect();
         let preempt = Preempt { starts, victims, until };

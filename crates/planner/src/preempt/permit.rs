@@ -120,7 +120,9 @@ impl<'a> Permits<'a> {
             return Err(Protection::Guaranteed);
         }
         let mode = self.mode_of(victim, right == Right::Quota);
-        if mode == PreemptMode::Off {
+        // Who takes turns stands still for those only.
+        let takes_turns = victim.turn.is_some() && mode == PreemptMode::Suspend;
+        if mode == PreemptMode::Off || takes_turns {
             return Err(Protection::Off);
         }
         // What this instant's rounds started is not undone by them.

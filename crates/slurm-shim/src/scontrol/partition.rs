@@ -65,11 +65,12 @@ fn record(partition: &PartitionView, memory_mib: u64, style: Style) -> String {
         ),
         format!("Nodes={}", p.node_list),
         format!(
-            "PriorityJobFactor={} PriorityTier={} RootOnly=NO ReqResv=NO OverSubscribe=NO",
+            "PriorityJobFactor={} PriorityTier={} RootOnly=NO ReqResv=NO OverSubscribe={}",
             p.priority.max(1),
-            p.tier
+            p.tier,
+            over_subscribe(p)
         ),
-        "OverTimeLimit=NONE PreemptMode=OFF".to_owned(),
+        format!("OverTimeLimit=NONE PreemptMode={}", if p.sharers > 1 { "GANG" } else { "OFF" }),
         format!(
             "State={} TotalCPUs={} TotalNodes={} SelectTypeParameters=NONE",
             p.state.to_uppercase(),
@@ -88,6 +89,14 @@ fn default_time(partition: &PartitionView) -> String {
     match partition.default_time_s.filter(|_| partition.default_time_s != partition.max_time_s) {
         Some(seconds) => print_long(TimeLimit::Of(Seconds(seconds))),
         None => "NONE".to_owned(),
+    }
+}
+
+/// Jobs that take turns are Slurm's gangs.
+fn over_subscribe(partition: &PartitionView) -> String {
+    match partition.sharers {
+        0 | 1 => "NO".to_owned(),
+        sharers => format!("FORCE:{sharers}"),
     }
 }
 
