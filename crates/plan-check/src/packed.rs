@@ -225,7 +225,9 @@ fn pack(node: &Node, stays: &[Stay], found: &mut Vec<Violation>) {
             continue;
         }
         let mut held = CpuSet::new();
-        open.iter().for_each(|o| held.add_all(&o.cpu_set));
+        for one in &open {
+            held.add_all(&one.cpu_set);
+        }
         let cpus = crate::total(open.iter().map(|o| o.cpus)).saturating_add(held.len());
         let memory = open.iter().fold(0u64, |sum, o| sum.saturating_add(o.memory));
         let busy: BTreeSet<u32> = open.iter().flat_map(|o| o.devices.iter().copied()).collect();

@@ -1,7 +1,8 @@
 //! Following the state: only what changed since the last look is taken up.
 
+use crate::budget::Budget;
 use crate::queue::{Classes, Queue, makes_uid_matter};
-use crate::round::{Budget, Outcome};
+use crate::round::Outcome;
 use crate::world::World;
 use muster_model::{Job, JobId, State, Timestamp};
 use std::collections::BTreeSet;

@@ -133,6 +133,7 @@ fn partition_is_plain(partition: &Partition) -> bool {
         && partition.max_memory_per_cpu.is_none()
         && partition.allow_accounts.is_empty()
         && partition.qos.is_none()
+        && partition.sharers <= 1
 }
 
 impl Pool {

@@ -1,6 +1,7 @@
 //! Why each waiting job waits: all of them in one pass, answered once for each shape.
 
 use crate::ask::Ask;
+use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::coming::Coming;
 use crate::free::Span;
@@ -9,7 +10,7 @@ use crate::gates::gate_reasons;
 use crate::limits::Limits;
 use crate::order::{Keys, OrderKey};
 use crate::queue::{asks, group, switch_wish};
-use crate::round::{Budget, Outcome};
+use crate::round::Outcome;
 use crate::shortage;
 use crate::together;
 use crate::world::{Bare, World};

@@ -21,46 +21,28 @@
 //! the next round begins anew: its victims go meanwhile.
 
 use crate::ask::Ask;
+use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::depth::Depth;
-use crate::gang::{Cursor, Pick, Picks};
+use crate::gang::Cursor;
 use crate::gate;
 use crate::levels::Saved;
 use crate::limits::Limits;
 use crate::order::{Keys, OrderKey, waiting_key};
 use crate::preempt::Preempting;
+use crate::promised::{Promised, promise_of, take_off};
 use crate::queue::{Shape, ShapeKey, group};
 use crate::replay::Replay;
 use crate::timeline;
 use crate::turns::Joined;
 use crate::world::World;
 use muster_model::{
-    BackfillMode, Decision, Job, JobId, Mib, Placement, Plan, Policy, Promise, PromisedShare,
-    Reason, Resume, Start, State, TimeLimit, Timestamp, Work,
+    BackfillMode, Decision, Job, JobId, Placement, Plan, Policy, Reason, Resume, Start, State,
+    TimeLimit, Timestamp, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
-
-/// How much work a round may do, in counted steps ([`Work::total`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// At most so many steps; the step under way when they are used up is finished.
-    pub steps: u64,
-    /// Where the last round ended for want of steps ([`Plan::resume`]): jobs up to there are
-    /// walked only as far as promises need it.
-    pub resume: Option<Resume>,
-}
-
-impl Budget {
-    /// No bound.
-    pub const UNLIMITED: Self = Self { steps: u64::MAX, resume: None };
-
-    /// So many steps, from the start of the queue.
-    pub const fn steps(steps: u64) -> Self {
-        Self { steps, resume: None }
-    }
-}
 
 /// A start that the round decided, with what undoes it.
 #[derive(Clone, Debug)]
@@ -171,41 +153,6 @@ enum Answer {
     Waits,
     /// Nothing can be done for any of its shape.
     No,
-}
-
-/// A promise on the nodes.
-pub(crate) struct Promised {
-    pub(crate) jobs: Vec<(JobId, (Ask, Picks))>,
-    pub(crate) start: Timestamp,
-}
-
-/// A promise as the plan tells it.
-pub(crate) fn promise_of(
-    world: &World,
-    start: Timestamp,
-    job: JobId,
-    ask: &Ask,
-    picks: &Picks,
-) -> Promise {
-    let share = |pick: &Pick| {
-        let need = ask.need(world.view(pick.node), pick.tasks, &pick.share);
-        let gpus = if ask.is_plain() { need.gpu_total() } else { 0 };
-        PromisedShare { tasks: pick.tasks, cpus: need.cpus, memory: Mib(need.memory), gpus }
-    };
-    Promise {
-        job,
-        start,
-        nodes: picks.iter().map(|p| world.view(p.node).node.id).collect(),
-        shares: picks.iter().map(share).collect(),
-        partition: ask.partition.name.clone(),
-    }
-}
-
-/// Takes promises off the world, the last first.
-pub(crate) fn take_off(world: &mut World, promises: &[Promised]) {
-    for (_, (ask, picks)) in promises.iter().rev().flat_map(|p| p.jobs.iter().rev()) {
-        world.unreserve(ask, picks);
-    }
 }
 
 /// Takes starts off the world, the last first.

@@ -10,11 +10,12 @@ mod change;
 pub use change::Change;
 
 use crate::ask::Ask;
+use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::free::Span;
 use crate::gang::{Cursor, place_with_cursor};
 use crate::queue::asks;
-use crate::round::{Budget, plan};
+use crate::round::plan;
 use crate::start::limit_by_deadline;
 use candidates::candidates;
 use muster_model::{

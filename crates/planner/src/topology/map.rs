@@ -1,6 +1,6 @@
 //! The topology with dense numbers: which domain of each level a node is under.
 
-use crate::world::natural;
+use crate::natural::natural;
 use muster_model::{Node, Span, Topology, TopologyDomain};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -6,8 +6,9 @@ use crate::ask::Ask;
 use crate::free::Span;
 use crate::order::OrderKey;
 use crate::preempt::on_the_world;
+use crate::promised::take_off as take_promises_off;
 use crate::queue::group;
-use crate::round::{Round, Walk, take_off as take_promises_off};
+use crate::round::{Round, Walk};
 use muster_model::{
     BackfillMode, CpuSet, Decision, Exclusive, Job, JobId, JobState, NodeId, Placement, Start,
     TimeLimit, Timestamp, Turn, TurnChange,

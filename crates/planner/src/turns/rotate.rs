@@ -93,17 +93,19 @@ fn pick(sharers: &[Sharer<'_>], busy: &Taken, begin: Timestamp) -> Vec<bool> {
     runs
 }
 
+/// The number that stands for a group, from any of its members.
+fn root(group: &mut [usize], mut at: usize) -> usize {
+    while group[at] != at {
+        group[at] = group[group[at]];
+        at = group[at];
+    }
+    at
+}
+
 /// For each of these placements the number of its group: those that have a CPU or GPU in common,
 /// directly or through others.
 pub(super) fn groups(placements: &[&Placement]) -> Vec<usize> {
     let mut group: Vec<usize> = (0..placements.len()).collect();
-    fn root(group: &mut [usize], mut at: usize) -> usize {
-        while group[at] != at {
-            group[at] = group[group[at]];
-            at = group[at];
-        }
-        at
-    }
     let mut first: BTreeMap<(muster_model::NodeId, bool, u32), usize> = BTreeMap::new();
     for (at, placement) in placements.iter().enumerate() {
         for share in &placement.nodes {
@@ -121,8 +123,8 @@ pub(super) fn groups(placements: &[&Placement]) -> Vec<usize> {
 }
 
 /// What all of these have left together, milliseconds; `None` where one has no limit.
-fn sum(lefts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
-    lefts.fold(Some(0u64), |sum, left| Some(sum?.saturating_add(left?)))
+fn sum(mut lefts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    lefts.try_fold(0u64, |sum, left| Some(sum.saturating_add(left?)))
 }
 
 /// When all of these are over at the latest where they run one after the other, with what the
@@ -154,7 +156,9 @@ pub(crate) fn changes(
             company.jobs.iter().filter_map(|job| job.placement.as_deref()).collect();
         let groups = groups(&placements);
         let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
-        groups.iter().for_each(|group| *sizes.entry(*group).or_default() += 1);
+        for group in &groups {
+            *sizes.entry(*group).or_default() += 1;
+        }
         let mut bounds: BTreeMap<usize, (Timestamp, Timestamp)> = BTreeMap::new();
         for (job, group) in company.jobs.iter().zip(&groups) {
             let alone = sizes.get(group).is_none_or(|size| *size < 2);
@@ -167,17 +171,13 @@ pub(crate) fn changes(
             });
             let until =
                 job.turn.map(|turn| turn.until).filter(|end| *end >= least).unwrap_or(until);
-            let turn = if alone {
-                if job.turn.is_none() {
-                    continue;
-                }
-                None
-            } else {
-                let runs = will.get(&job.id).copied();
-                match next(job, runs, until, now) {
-                    Some(turn) => Some(turn),
-                    None => continue,
-                }
+            let runs = will.get(&job.id).copied();
+            let turn = match next(job, runs, until, now) {
+                _ if alone && job.turn.is_none() => continue,
+                // Who stood still goes on first: until then its end is the one that was named.
+                _ if alone && job.is_to_run() && job.state != JobState::Suspended => None,
+                Some(turn) => Some(turn),
+                None => continue,
             };
             let (id, attempt) = (job.id, job.attempt);
             changes.insert(id, TurnChange { job: id, attempt, turn });
@@ -214,6 +214,9 @@ pub(crate) fn view(state: &State, job: &Job, now: Timestamp) -> Option<TurnView>
     let with = company.jobs.iter().zip(&groups);
     let with = with.filter(|(other, group)| **group == groups[own] && other.id != job.id);
     let with: Vec<JobId> = with.map(|(other, _)| other.id).take(NAMED_MAX).collect();
+    if with.is_empty() {
+        return None;
+    }
     let slice = state.policy.time_slice;
     let mut sharers = company.sharers.clone();
     let at = sharers.iter().position(|sharer| sharer.id == job.id)?;
