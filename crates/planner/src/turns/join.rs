@@ -147,6 +147,12 @@ impl Round<'_> {
         let mut failed: BTreeSet<usize> = BTreeSet::new();
         let mut closed: BTreeSet<String> = BTreeSet::new();
         let strict = self.state.policy.backfill == BackfillMode::None;
+        let promised: BTreeSet<JobId> =
+            walk.promises.iter().flat_map(|p| p.jobs.iter().map(|(job, _)| *job)).collect();
+        // What started behind a promise needs it: who has one then joins in the next round.
+        let behind = self.started.iter().flatten().any(|started| started.behind);
+        // Without its promise nobody may come before those that it protected.
+        let mut exposed: BTreeSet<String> = BTreeSet::new();
         let mut tries = 0;
         for (key, at) in queued {
             if self.settled.contains(&key.3) || failed.contains(&at) {
@@ -160,23 +166,26 @@ impl Round<'_> {
                 break;
             }
             tries += 1;
-            if strict && lanes().any(|lane| closed.contains(&lane)) {
+            if lanes().any(|lane| closed.contains(&lane)) {
                 continue;
             }
-            let found = self.may_join(at, &asks, &job).then(|| {
+            let has_promise = promised.contains(&job.id);
+            let stays = has_promise && behind;
+            self.joined.has_more |= stays;
+            let joins = !stays && self.may_join(at, &asks, &job) && {
                 asks.iter().flatten().filter(|ask| has_turns(ask)).any(|ask| {
                     let company = companies
                         .entry(ask.partition.name.clone())
                         .or_insert_with(|| self.company(&ask.partition));
                     self.join(walk, company, ask, &job)
                 })
-            });
-            match found {
-                Some(true) => {}
-                _ => {
-                    failed.insert(at);
-                    closed.extend(lanes());
-                }
+            };
+            if joins && has_promise {
+                exposed.extend(lanes());
+            }
+            if !joins {
+                failed.insert(at);
+                closed.extend(lanes().filter(|lane| strict || exposed.contains(lane)));
             }
         }
         for company in companies.into_values() {
