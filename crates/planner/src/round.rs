@@ -327,15 +327,13 @@ impl Round<'_> {
         walk
     }
 
-    /// Tries jobs behind promises, those that are over first before others. Where the budget ends
-    /// here, the next round begins anew: its order may be another.
+    /// Tries jobs behind promises, those that are over first before others. This is not cut by the
+    /// budget: the order is another than the queue's, so that no job tells where it ended.
     fn backfill(&mut self, walk: &mut Walk, mut waiting: BTreeSet<(Timestamp, OrderKey, usize)>) {
+        if walk.stopped_at.is_some() {
+            return;
+        }
         while let Some((end, key, at)) = waiting.pop_first() {
-            if walk.stopped_at.is_some() || self.work.total() >= self.budget.steps {
-                walk.stopped_at.get_or_insert(key);
-                walk.last_looked_at = None;
-                return;
-            }
             if matches!(self.consider(walk, at, key.3, true), Answer::Settled) {
                 waiting.extend(self.next_of(at, key).map(|next| (end, next, at)));
             }
