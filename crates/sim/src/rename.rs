@@ -32,11 +32,15 @@ const KEPT: &[&str] = &["payload", "profile", "model", "zone", "time_zone", "rul
 /// Enums that write their variant as the first field: the enum's name and that field's.
 const TAGGED: &[(&str, &str)] = &[("Reason", "reason"), ("EventKind", "event")];
 
+/// What stands for a variant's field in a struct with flattened parts. Serde writes one as a map
+/// that does not say how long it is; its keys are fields.
+const FLAT: &str = "*";
+
 /// A serialiser, or a part of one, that passes all but texts through.
 struct Renaming<'a, S> {
     inner: S,
     replace: Replace<'a>,
-    /// The field that says the variant, where this is an enum with one.
+    /// The field that says the variant, where this is an enum with one; [`FLAT`] in its stead.
     tag: &'static str,
 }
 
@@ -149,7 +153,8 @@ impl<'a, S: Serializer> Serializer for Renaming<'a, S> {
     }
 
     fn serialize_map(self, len: Option<usize>) -> Result<Self::SerializeMap, S::Error> {
-        Ok(Renaming { inner: self.inner.serialize_map(len)?, replace: self.replace, tag: "" })
+        let tag = if len.is_none() { FLAT } else { "" };
+        Ok(Renaming { inner: self.inner.serialize_map(len)?, replace: self.replace, tag })
     }
 
     fn serialize_struct(
@@ -232,7 +237,10 @@ impl<S: SerializeMap> SerializeMap for Renaming<'_, S> {
     type Error = S::Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), S::Error> {
-        self.inner.serialize_key(&Renamed { value: key, replace: self.replace })
+        match self.tag {
+            FLAT => self.inner.serialize_key(key),
+            _ => self.inner.serialize_key(&Renamed { value: key, replace: self.replace }),
+        }
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), S::Error> {
