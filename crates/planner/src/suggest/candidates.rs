@@ -5,8 +5,8 @@ use crate::cache::Cache;
 use crate::free::NodeView;
 use crate::reasons::limit_seconds;
 use muster_model::{
-    DeviceMode, Exclusive, Job, JobSpec, LimitHit, LimitName, MemoryRequest, Mib, NodeCount, Plan,
-    Reason, Seconds, State, Timestamp,
+    Decision, DeviceMode, Exclusive, Job, JobSpec, LimitHit, LimitName, MemoryRequest, Mib,
+    NodeCount, NodeId, Plan, Reason, Seconds, State, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(super) fn candidates(
         other_models(cache, spec),
         fewer_nodes(spec),
         fewer_cpus(spec),
-        less_memory(cache, spec, without),
+        less_memory(cache, job, without),
         smaller_gpu_memory(cache, spec),
         other_partitions(state, spec),
     ]);
@@ -138,26 +138,29 @@ fn fewer_cpus(spec: &JobSpec) -> Kind {
     below(spec.request.cpus_per_task()).into_iter().map(Change::CpusPerTask).collect()
 }
 
-/// As much as some node has free now, with and without what others of the round take or are promised of it, the largest first.
-fn less_memory(cache: &Cache, spec: &JobSpec, without: &Plan) -> Kind {
-    let MemoryRequest::PerNode(asked) = spec.request.memory else { return Vec::new() };
-    let mut kept: BTreeMap<muster_model::NodeId, u64> = BTreeMap::new();
-    for promise in &without.promises {
-        for (node, share) in promise.nodes.iter().zip(&promise.shares) {
-            let sum = kept.entry(*node).or_default();
+/// As much as some node has free now, without what others start on in the round, and without what
+/// others are promised; the largest first.
+fn less_memory(cache: &Cache, job: &Job, without: &Plan) -> Kind {
+    let MemoryRequest::PerNode(asked) = job.spec.request.memory else { return Vec::new() };
+    let mut started: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for start in without.decisions.iter().flat_map(Decision::starts) {
+        for share in &start.placement.nodes {
+            let sum = started.entry(share.node).or_default();
             *sum = sum.saturating_add(share.memory.0);
         }
     }
-    for start in without.decisions.iter().flat_map(muster_model::Decision::starts) {
-        for share in &start.placement.nodes {
-            let sum = kept.entry(share.node).or_default();
+    let mut promised: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for promise in without.promises.iter().filter(|promise| promise.job != job.id) {
+        for (node, share) in promise.nodes.iter().zip(&promise.shares) {
+            let sum = promised.entry(*node).or_default();
             *sum = sum.saturating_add(share.memory.0);
         }
     }
     let of = |view: &NodeView| {
+        let on = |sums: &BTreeMap<NodeId, u64>| sums.get(&view.node.id).copied().unwrap_or(0);
         let free = view.free_memory;
-        let kept = kept.get(&view.node.id).copied().unwrap_or(0);
-        [free, free.saturating_sub(kept)]
+        let left = free.saturating_sub(on(&started));
+        [free, left, left.saturating_sub(on(&promised))]
     };
     let free: BTreeSet<u64> =
         cache.world.views().iter().flat_map(of).filter(|free| *free > 0).collect();
