@@ -7,6 +7,7 @@ use muster_model::priority::{FairShareMode, WHOLE, least};
 use muster_model::{
     Holder, Job, JobId, Node, OrderMode, Partition, Shares, State, Timestamp, Tres, TresKind, decay,
 };
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,9 @@ pub(crate) struct Keys<'a> {
     state: &'a State,
     now: Timestamp,
     fair: BTreeMap<Association, u64>,
+    /// What all nodes have, and the nodes of each partition: counted once.
+    all: OnceCell<Tres>,
+    there: OnceCell<BTreeMap<&'a str, Tres>>,
 }
 
 impl<'a> Keys<'a> {
@@ -32,7 +36,7 @@ impl<'a> Keys<'a> {
             FairShareMode::Tree => fair_tree(state, now),
             FairShareMode::Classic => classic(state, now),
         };
-        Self { state, now, fair }
+        Self { state, now, fair, all: OnceCell::new(), there: OnceCell::new() }
     }
 
     /// A job's place.
@@ -76,9 +80,9 @@ impl<'a> Keys<'a> {
         .sum::<i64>();
         let asked = least(&job.spec.request);
         let own = self.partitions(job).next();
-        let there = own.map(|p| amounts(self.state.partition_nodes(p).map(AsRef::as_ref)));
         for (kind, weight) in &weights.tres {
-            let of = there.as_ref().map_or(0, |all| all.get(kind));
+            let there = own.and_then(|p| self.there().get(p.name.as_str()));
+            let of = there.map_or(0, |all| all.get(kind));
             sum += term(part(asked.get(kind), of), *weight);
         }
         sum + job.spec.site_factor - job.spec.nice
@@ -101,6 +105,15 @@ impl<'a> Keys<'a> {
         part(u64::from(own.unwrap_or(0)), u64::from(highest))
     }
 
+    /// What the nodes of each partition have.
+    fn there(&self) -> &BTreeMap<&'a str, Tres> {
+        let of = |partition: &'a Partition| {
+            let nodes = self.state.partition_nodes(partition).map(AsRef::as_ref);
+            (partition.name.as_str(), amounts(nodes))
+        };
+        self.there.get_or_init(|| self.state.partitions.values().map(|p| of(p)).collect())
+    }
+
     fn since(&self, job: &Job) -> Timestamp {
         if self.state.policy.priority.accrue_always {
             return job.submitted;
@@ -115,7 +128,8 @@ impl<'a> Keys<'a> {
 
     fn size(&self, job: &Job) -> u64 {
         let policy = &self.state.policy.priority;
-        let all = amounts(self.state.nodes.values().map(AsRef::as_ref));
+        let nodes = || amounts(self.state.nodes.values().map(AsRef::as_ref));
+        let all = self.all.get_or_init(nodes);
         let asked = least(&job.spec.request);
         let of = |kind: &TresKind| part(asked.get(kind), all.get(kind));
         let (nodes, cpus) = (of(&TresKind::Node), of(&TresKind::Cpu));
