@@ -114,13 +114,13 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
     }
     let all = sharers(state, plan);
     let on_node = by_node(&all);
+    let begin = slice_begin(plan.now, state.policy.time_slice);
     for (at, one) in all.iter().enumerate() {
         let fellows = fellows(&all, &on_node, at);
         alone(one, &fellows, found);
         clash(one, &fellows, found);
-        let begin = slice_begin(plan.now, state.policy.time_slice);
-        stopped(&all, &on_node, one, &fellows, begin, found);
-        passed_over(&all, &on_node, one, &fellows, begin, found);
+        stopped(one, &fellows, begin, found);
+        passed_over(one, &fellows, begin, found);
     }
     ends(&all, &on_node, plan, found);
 }
@@ -187,14 +187,11 @@ fn clash(one: &Sharer<'_>, fellows: &[&Sharer<'_>], found: &mut Vec<Violation>) 
 
 /// Whoever is stopped had its slice, and somebody else goes on in its place; or two ran at once.
 fn stopped(
-    all: &[Sharer<'_>],
-    on_node: &BTreeMap<NodeId, Vec<usize>>,
     one: &Sharer<'_>,
     fellows: &[&Sharer<'_>],
     begin: Timestamp,
     found: &mut Vec<Violation>,
 ) {
-    let _ = (all, on_node);
     if !one.did || one.runs || one.ends || one.new {
         return;
     }
@@ -208,14 +205,11 @@ fn stopped(
 
 /// Nobody goes on before one that has waited longer and could have gone on in its place.
 fn passed_over(
-    all: &[Sharer<'_>],
-    on_node: &BTreeMap<NodeId, Vec<usize>>,
     one: &Sharer<'_>,
     fellows: &[&Sharer<'_>],
     begin: Timestamp,
     found: &mut Vec<Violation>,
 ) {
-    let _ = (all, on_node);
     if !one.waited || one.runs || one.ends {
         return;
     }

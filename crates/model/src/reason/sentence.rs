@@ -178,9 +178,7 @@ impl fmt::Display for Reason {
                 if later > 0 {
                     let more = if later as usize > not_free.len() { ", ..." } else { "" };
                     let comma = if missing > 0 { "; " } else { "" };
-                    let (jobs, are) =
-                        (named("job", not_free), if later == 1 { "is" } else { "are" });
-                    write!(f, "{comma}{jobs}{more} {are} not free to start")?;
+                    write!(f, "{comma}{}{more} cannot start yet", named("job", not_free))?;
                 }
                 Ok(())
             }

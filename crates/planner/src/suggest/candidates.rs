@@ -138,24 +138,26 @@ fn fewer_cpus(spec: &JobSpec) -> Kind {
     below(spec.request.cpus_per_task()).into_iter().map(Change::CpusPerTask).collect()
 }
 
+/// The sums of amounts on nodes.
+fn by_node(amounts: impl Iterator<Item = (NodeId, Mib)>) -> BTreeMap<NodeId, u64> {
+    let mut sums: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for (node, amount) in amounts {
+        let sum = sums.entry(node).or_default();
+        *sum = sum.saturating_add(amount.0);
+    }
+    sums
+}
+
 /// As much as some node has free now, without what others start on in the round, and without what
 /// others are promised; the largest first.
 fn less_memory(cache: &Cache, job: &Job, without: &Plan) -> Kind {
     let MemoryRequest::PerNode(asked) = job.spec.request.memory else { return Vec::new() };
-    let mut started: BTreeMap<NodeId, u64> = BTreeMap::new();
-    for start in without.decisions.iter().flat_map(Decision::starts) {
-        for share in &start.placement.nodes {
-            let sum = started.entry(share.node).or_default();
-            *sum = sum.saturating_add(share.memory.0);
-        }
-    }
-    let mut promised: BTreeMap<NodeId, u64> = BTreeMap::new();
-    for promise in without.promises.iter().filter(|promise| promise.job != job.id) {
-        for (node, share) in promise.nodes.iter().zip(&promise.shares) {
-            let sum = promised.entry(*node).or_default();
-            *sum = sum.saturating_add(share.memory.0);
-        }
-    }
+    let shares = without.decisions.iter().flat_map(Decision::starts);
+    let shares = shares.flat_map(|start| &start.placement.nodes);
+    let started = by_node(shares.map(|share| (share.node, share.memory)));
+    let others = without.promises.iter().filter(|promise| promise.job != job.id);
+    let shares = others.flat_map(|promise| promise.nodes.iter().zip(&promise.shares));
+    let promised = by_node(shares.map(|(node, share)| (*node, share.memory)));
     let of = |view: &NodeView| {
         let on = |sums: &BTreeMap<NodeId, u64>| sums.get(&view.node.id).copied().unwrap_or(0);
         let free = view.free_memory;
