@@ -12,10 +12,7 @@ const LIMIT_S: u32 = 2400;
 /// Runs the black-box tests.
 pub(super) fn checks(options: &Options, report: &mut Report) {
     report.check("python with venv", python);
-    report.check("open mpi", || {
-        let tool = need::need("openmpi-bin", "mpirun", "4")?;
-        Ok(tool.version)
-    });
+    report.check("open mpi", open_mpi);
     report.check("cargo test -p muster", || {
         let test = cargo_test(options, &["-p", "muster", "--no-fail-fast"]);
         sh::run(&mut sh::bounded(test, LIMIT_S))?;
@@ -34,6 +31,24 @@ fn python() -> Outcome {
         return Ok(python.version);
     }
     Err(Skip::avoidable("python3 -m venv does not work").into())
+}
+
+/// Debian's `openmpi-bin` brings `mpicc`, but not the headers that it compiles with.
+fn open_mpi() -> Outcome {
+    let tool = need::need("openmpi-bin", "mpirun", "4")?;
+    if !compiles_mpi() {
+        need::install(&["libopenmpi-dev", "gcc", "libc6-dev"]).map_err(Skip::avoidable)?;
+    }
+    if compiles_mpi() {
+        return Ok(tool.version);
+    }
+    Err(Skip::avoidable("mpicc does not compile a program that includes mpi.h").into())
+}
+
+fn compiles_mpi() -> bool {
+    let mut ask = sh::command("mpicc");
+    ask.args(["-fsyntax-only", "-include", "mpi.h", "-x", "c", "/dev/null"]);
+    sh::read(&mut ask).is_ok()
 }
 
 fn makes_venv(python: &Path) -> bool {
