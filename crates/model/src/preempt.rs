@@ -199,6 +199,17 @@ pub struct Victim {
     pub stop_at: Timestamp,
     /// When its room is free at the latest.
     pub until: Timestamp,
+    /// Where an elastic job starts again at once, on fewer of its nodes: that stays its own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keeps: Option<Arc<Placement>>,
+}
+
+impl Victim {
+    /// The mark on the job once this is decided.
+    pub fn eviction(&self, by: JobId, at: Timestamp) -> Eviction {
+        let Self { mode, stop_at, until, .. } = *self;
+        Eviction { by, mode, at, stop_at, until, keeps: self.keeps.clone() }
+    }
 }
 
 /// Room that is being made for a waiting job, or is made and not yet used: nobody else gets it.
@@ -229,4 +240,7 @@ pub struct Eviction {
     pub stop_at: Timestamp,
     /// When it is gone at the latest; where it only stands still, when the other is.
     pub until: Timestamp,
+    /// Where an elastic job starts again at once.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keeps: Option<Arc<Placement>>,
 }

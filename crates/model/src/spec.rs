@@ -88,6 +88,10 @@ pub struct JobSpec {
     /// The gang that it starts with (`#MUSTER --gang=NAME:SIZE`).
     #[serde(skip_serializing_if = "is_default")]
     pub gang: Option<Gang>,
+    /// It may run on any number of its nodes' range and gives up what is above the least where others
+    /// wait for it (`#MUSTER --elastic=MIN-MAX`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub elastic: bool,
     /// The container image (`#MUSTER --image`), for engines that run images.
     #[serde(skip_serializing_if = "is_default")]
     pub image: Option<String>,

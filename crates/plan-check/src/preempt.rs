@@ -8,8 +8,8 @@ use crate::keys::Keys;
 use crate::{Rule, Violation, affinity, layout, limits, order, promise, starts, usage, waiting};
 use muster_model::{
     Account, Amounts, Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId,
-    JobKind, JobState, Node, NodeId, Plan, Preempt, PreemptMode, QuotaAmount, Reservation, Start,
-    State, Timestamp, Usage, Victim,
+    JobKind, JobState, Node, NodeId, Placement, Plan, Preempt, PreemptMode, QuotaAmount,
+    Reservation, Start, State, Timestamp, Usage, Victim,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,6 +102,17 @@ pub(crate) fn made(state: &State, plan: &Plan) -> (State, Vec<Start>) {
     }
     let after = without(state, plan.now, &victims);
     let mut held: Vec<Start> = claims.iter().map(|(start, _)| start.clone()).collect();
+    // An elastic job starts again at once on what it keeps.
+    held.extend(victims.iter().filter_map(|(victim, _)| {
+        let job = after.jobs.get(&victim.job).filter(|job| job.is_pending())?;
+        Some(Start {
+            job: job.id,
+            attempt: job.attempt.saturating_add(1),
+            placement: victim.keeps.clone()?,
+            time_limit: job.time_limit,
+            turn: None,
+        })
+    }));
     held.extend(preempts(plan).flat_map(|p| p.starts.iter().cloned()));
     (after, held)
 }
@@ -203,13 +214,37 @@ fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violat
         let right = |own: Option<&Reservation>| in_the_way(state, plan.now, own, job);
         let judge =
             |(by, own): &(&Job, _)| protected(state, by, (tier, right(*own)), job, victim, more);
-        if let Some(why) = by.iter().find_map(judge) {
+        if let Some(keeps) = &victim.keeps {
+            if let Some(why) = wrong_shrink(job, victim, keeps) {
+                say(Rule::ShrinkWrong, why);
+            }
+        } else if let Some(why) = by.iter().find_map(judge) {
             say(Rule::VictimProtected, why);
         }
         let exempt = exempt(state, job);
         if plan.now < exempt {
             say(Rule::VictimExempt, format!("is exempt until {exempt}"));
         }
+    }
+}
+
+/// Why a job may not shrink to this; `None` where it may.
+fn wrong_shrink(job: &Job, victim: &Victim, keeps: &Placement) -> Option<String> {
+    let own: BTreeSet<NodeId> =
+        job.placement.iter().flat_map(|p| p.nodes.iter().map(|share| share.node)).collect();
+    let left: BTreeSet<NodeId> = keeps.nodes.iter().map(|share| share.node).collect();
+    let count = u32::try_from(left.len()).unwrap_or(u32::MAX);
+    let again = job.spec.requeue && job.spec.kind == JobKind::Batch;
+    if !job.spec.elastic || !again {
+        Some("is not elastic, or cannot start again".to_owned())
+    } else if !left.is_subset(&own) || left.len() >= own.len() {
+        Some("would keep other nodes than fewer of its own".to_owned())
+    } else if job.spec.request.nodes.as_ref().is_none_or(|nodes| !nodes.allows(count)) {
+        Some(format!("would have {count} nodes, which is not what it asks for"))
+    } else if !matches!(victim.mode, PreemptMode::Requeue | PreemptMode::Checkpoint) {
+        Some(format!("would shrink by {:?}", victim.mode))
+    } else {
+        None
     }
 }
 

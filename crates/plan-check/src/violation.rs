@@ -123,6 +123,8 @@ pub enum Rule {
     VictimGang,
     /// A victim without whom it would do.
     VictimNeedless,
+    /// A job that shrinks although it is not elastic, below its least, or to nodes that are not its.
+    ShrinkWrong,
     /// A start on room that is held for another, or room that is not enough.
     ClaimTaken,
     /// A job that goes on while others run on its CPUs.
@@ -205,6 +207,7 @@ impl Rule {
             Self::VictimExempt => "VICTIM_EXEMPT",
             Self::VictimGang => "VICTIM_GANG",
             Self::VictimNeedless => "VICTIM_NEEDLESS",
+            Self::ShrinkWrong => "SHRINK_WRONG",
             Self::ClaimTaken => "CLAIM_TAKEN",
             Self::ResumeInUse => "RESUME_IN_USE",
             Self::GroundlessEviction => "GROUNDLESS_EVICTION",
@@ -221,7 +224,7 @@ impl Rule {
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 64] = [
+    pub const ALL: [Self; 65] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -274,6 +277,7 @@ impl Rule {
         Self::VictimExempt,
         Self::VictimGang,
         Self::VictimNeedless,
+        Self::ShrinkWrong,
         Self::ClaimTaken,
         Self::ResumeInUse,
         Self::GroundlessEviction,

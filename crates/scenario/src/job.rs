@@ -31,6 +31,7 @@ const JOB: &[&str] = &[
     "priority",
     "no-requeue",
     "gang",
+    "elastic",
     "checkpoint",
     "kill-on-invalid-dep",
     "array",
@@ -108,6 +109,10 @@ fn field(
         "gang" => {
             let (name, size) = value.split_once(':').unwrap_or((value, "2"));
             spec.gang = Some(Gang { name: name.to_owned(), size: count(size)? });
+        }
+        "elastic" => {
+            spec.request.nodes = Some(crate::request::node_count(value)?);
+            spec.elastic = true;
         }
         // `checkpoint=5`: asked for by SIGUSR1, five minutes before it is told to end.
         "checkpoint" => {

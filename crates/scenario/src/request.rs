@@ -165,7 +165,7 @@ fn milli(text: &str) -> Read<DeviceMilli> {
     Err(ScenarioError::value(text, "a share of a GPU").hint("write 1 to 1000, or 0.001 to 0.999"))
 }
 
-fn node_count(text: &str) -> Read<NodeCount> {
+pub(crate) fn node_count(text: &str) -> Read<NodeCount> {
     if text.contains(',') {
         return Ok(NodeCount::OneOf(text.split(',').map(count).collect::<Read<_>>()?));
     }

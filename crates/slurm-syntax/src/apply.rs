@@ -421,6 +421,20 @@ fn gang(value: &str) -> Result<muster_model::Gang, Problem> {
     Ok(muster_model::Gang { name: name.to_owned(), size })
 }
 
+/// `MIN-MAX`.
+fn elastic(value: &str) -> Result<muster_model::NodeCount, Problem> {
+    let bad = || {
+        Problem::new(Code::ValueBad, format!("{} is not a range of nodes", quoted(value)))
+            .hint("write MIN-MAX with MIN below MAX, for example --elastic=2-4")
+    };
+    let (min, max) = value.split_once('-').ok_or_else(bad)?;
+    let (min, max): (u32, u32) = min.parse().ok().zip(max.parse().ok()).ok_or_else(bad)?;
+    if min == 0 || min >= max {
+        return Err(bad());
+    }
+    Ok(muster_model::NodeCount::Range { min, max })
+}
+
 /// Muster's own options.
 fn own(
     opt: Opt,
@@ -467,6 +481,10 @@ fn own(
             }
         }
         Opt::Gang => spec.gang = Some(gang(value)?),
+        Opt::Elastic => {
+            spec.request.nodes = Some(elastic(value)?);
+            spec.elastic = true;
+        }
         Opt::Image => spec.image = Some(free_text(value, 1024)?),
         Opt::Volume => {
             spec.volumes = values

@@ -2,7 +2,7 @@
 
 use super::ApplyError;
 use crate::{
-    Claim, Eviction, Job, JobId, JobState, PendingSignal, PreemptMode, SignalScope, State, Stop,
+    Claim, Job, JobId, JobState, PendingSignal, PreemptMode, SignalScope, State, Stop,
     StopCause, Timestamp, Victim,
 };
 use std::sync::Arc;
@@ -33,14 +33,13 @@ impl State {
             return Ok(());
         }
         let mut new = Job::clone(&old);
-        let Victim { mode, stop_at, until, .. } = *victim;
-        new.eviction = Some(Arc::new(Eviction { by, mode, at, stop_at, until }));
+        new.eviction = Some(Arc::new(victim.eviction(by, at)));
         new.preempted.clone_from(&new.eviction);
         new.preemptions = new.preemptions.saturating_add(1);
-        match mode {
+        match victim.mode {
             PreemptMode::Off => return Ok(()),
             PreemptMode::Suspend => new.suspend = true,
-            PreemptMode::Checkpoint if stop_at > at => {
+            PreemptMode::Checkpoint if victim.stop_at > at => {
                 let asked = old.spec.checkpoint.as_ref().and_then(|c| c.signal);
                 if let Some(signal) = asked {
                     new.signals_asked += 1;
@@ -121,7 +120,7 @@ mod tests {
 
     fn preempted(state: &mut State, mode: PreemptMode, stop_at: i64, until: i64) {
         let (stop_at, until) = (at(stop_at), at(until));
-        let victim = Victim { job: JobId(1), attempt: 1, mode, stop_at, until };
+        let victim = Victim { job: JobId(1), attempt: 1, mode, stop_at, until, keeps: None };
         apply(state, 10, EventKind::JobPreempted { victim, by: JobId(2) });
     }
 

@@ -2,7 +2,7 @@
 
 use super::ApplyError;
 use crate::{
-    EndCause, ExitReport, Hold, Job, JobId, JobState, Placement, PreemptMode, Reason, State,
+    Claim, EndCause, ExitReport, Hold, Job, JobId, JobState, Placement, PreemptMode, Reason, State,
     StepRecord, StopCause, TimeLimit, Timestamp,
 };
 use std::sync::Arc;
@@ -162,6 +162,18 @@ impl State {
                 new.eligible = None;
                 new.time_limit = old.spec.time_limit.unwrap_or(old.time_limit);
                 new.hold = hold.or(new.hold);
+                // What it keeps of its nodes is held for it.
+                let keeps = old.eviction.as_ref().and_then(|eviction| eviction.keeps.clone());
+                new.claim = keeps.filter(|_| new.hold.is_none()).map(|placement| {
+                    let time_limit = new.time_limit;
+                    Arc::new(Claim {
+                        since: at,
+                        until: at,
+                        placement,
+                        time_limit,
+                        victims: Vec::new(),
+                    })
+                });
             }
         }
         self.replace(&old, new);

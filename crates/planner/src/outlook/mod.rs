@@ -222,8 +222,7 @@ impl Laying<'_> {
     fn evict(&mut self, preempt: &muster_model::Preempt) {
         for event in preempt.events(self.now) {
             if let muster_model::EventKind::JobPreempted { victim, by } = event {
-                let muster_model::Victim { job, mode, stop_at, until, .. } = victim;
-                self.found.evicted.insert(job, Eviction { by, mode, at: self.now, stop_at, until });
+                self.found.evicted.insert(victim.job, victim.eviction(by, self.now));
             }
         }
     }

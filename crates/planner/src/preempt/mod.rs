@@ -11,6 +11,9 @@
 //! and nobody gets any of it until the claimant starts, is held, changed or cancelled. So victims
 //! that take their grace are not preempted twice, and no third job slips in between.
 //!
+//! Before anybody is preempted, elastic jobs give up what they have above their least (module
+//! `shrink`).
+//!
 //! A victim that is suspended keeps all but its CPUs, and those too for everybody but the claimant.
 //! It goes on as soon as nobody runs on them.
 //!
@@ -22,6 +25,7 @@ pub(crate) mod expected;
 mod permit;
 mod quota;
 mod search;
+mod shrink;
 mod told;
 
 pub(crate) use claims::on_the_world;
@@ -54,6 +58,8 @@ pub(crate) struct Preempting<'a> {
     overlays: BTreeMap<JobId, Overlay>,
     /// Jobs that are nobody's victims in this round any more.
     pub(crate) spared: BTreeSet<JobId>,
+    /// No running job is elastic.
+    no_elastic: bool,
     /// Jobs that stand still and were put on the world otherwise than the state has them.
     stood_by: Vec<Arc<Job>>,
 }
@@ -129,10 +135,17 @@ impl<'a> Round<'a> {
 
     /// Makes room for a group that does not fit; false where nobody may or could.
     pub(crate) fn make_room(&mut self, asks: &[Vec<Ask>], group: &[&Arc<Job>]) -> bool {
-        if !self.can_make_room() {
+        if self.preempting.searches >= self.state.policy.preemption.depth {
             return false;
         }
         let asks: Vec<Vec<&Ask>> = asks.iter().map(|part| highest(part)).collect();
+        if self.shrink(&asks, group) {
+            self.preempting.searches += 1;
+            return true;
+        }
+        if !self.permits().are_any() {
+            return false;
+        }
         let tier = asks.iter().filter_map(|part| Some(part.first()?.partition.tier)).min();
         let tier = tier.unwrap_or(0);
         let mut searched = false;

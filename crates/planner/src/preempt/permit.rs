@@ -230,6 +230,26 @@ impl<'a> Permits<'a> {
         since.plus(exempt)
     }
 
+    /// How an elastic job gives up nodes that it can do without; `None` where it does not now.
+    pub(crate) fn shrinks(&self, job: &Job) -> Option<PreemptMode> {
+        let more = job.placement.as_ref().map_or(0, |p| p.nodes.len() as u32);
+        let can = job.spec.elastic
+            && job.state == JobState::Running
+            && job.spec.kind == JobKind::Batch
+            && job.spec.requeue
+            && job.het.is_none()
+            && job.spec.gang.is_none()
+            && job.turn.is_none()
+            && job.eviction.is_none()
+            && job.stop.is_none()
+            && more > job.spec.request.nodes_min();
+        let rests =
+            self.exempt_until(job) > self.now || job.placed.is_some_and(|at| at >= self.now);
+        let asks = job.spec.checkpoint.as_ref().is_some_and(|c| c.signal.is_some());
+        let mode = if asks { PreemptMode::Checkpoint } else { PreemptMode::Requeue };
+        (can && !rests).then_some(mode)
+    }
+
     /// The victim's order: when it is told to end, and by when its room is free.
     pub(crate) fn victim(&self, job: &Job, mode: PreemptMode) -> Victim {
         let policy = &self.state.policy;
@@ -250,7 +270,7 @@ impl<'a> Permits<'a> {
             }
             _ => (self.now, self.now.plus(grace)),
         };
-        Victim { job: job.id, attempt: job.attempt, mode, stop_at, until }
+        Victim { job: job.id, attempt: job.attempt, mode, stop_at, until, keeps: None }
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) struct Found {
 
 /// What a job loses where it starts anew: GPU-seconds, and CPU-seconds where it has no GPU, since
 /// its last checkpoint.
-fn lost(job: &Job, mode: PreemptMode, now: Timestamp) -> (u64, u64) {
+pub(super) fn lost(job: &Job, mode: PreemptMode, now: Timestamp) -> (u64, u64) {
     let kept = matches!(mode, PreemptMode::Suspend | PreemptMode::Checkpoint);
     let since = job.started.max(job.checkpointed);
     let (Some(since), Some(placement)) = (since.filter(|_| !kept), &job.placement) else {
@@ -196,6 +196,21 @@ struct Terms {
 
 type Chosen = (BTreeSet<usize>, Vec<Place>);
 
+impl Round<'_> {
+    /// Places for a group on the world as it is, once these victims are gone.
+    pub(super) fn lay_aside(
+        &mut self,
+        asks: &[Vec<&Ask>],
+        group: &[&Arc<Job>],
+        victims: &[Victim],
+    ) -> Option<Vec<Place>> {
+        let graces = victims.iter().map(|victim| victim.until.since(self.now));
+        let margin = graces.max().unwrap_or(Seconds(0));
+        let terms = Terms { grace: margin, limited: true };
+        Trial { round: self, asks, group, units: &[] }.places(terms)
+    }
+}
+
 impl Trial<'_, '_> {
     /// The longest that any of these takes to go.
     fn longest_grace(&mut self, open: &BTreeSet<usize>) -> Seconds {
@@ -233,20 +248,24 @@ impl Trial<'_, '_> {
         for (job, mode) in &jobs {
             self.round.step_aside(job, *mode);
         }
-        let (mut orders, mut failed, mut places) = (Orders::of(self.asks), None, None);
-        while let Some(order) = orders.next(failed) {
-            match self.lay(&order, terms) {
-                Ok(found) => {
-                    places = Some(found);
-                    break;
-                }
-                Err(component) => failed = Some(component),
-            }
-        }
+        let places = self.places(terms);
         for (job, mode) in jobs.iter().rev() {
             self.round.step_back(job, *mode);
         }
         places
+    }
+
+    /// Where the group would be on the world as it is, in the first order of its components that
+    /// works.
+    fn places(&mut self, terms: Terms) -> Option<Vec<Place>> {
+        let (mut orders, mut failed) = (Orders::of(self.asks), None);
+        while let Some(order) = orders.next(failed) {
+            match self.lay(&order, terms) {
+                Ok(found) => return Some(found),
+                Err(component) => failed = Some(component),
+            }
+        }
+        None
     }
 
     /// What is reclaimed has to fit in the guarantee of who reclaims it.
@@ -388,7 +407,7 @@ impl Round<'_> {
     }
 
     /// Takes off the world what a victim would give up.
-    fn step_aside(&mut self, job: &Arc<Job>, mode: PreemptMode) {
+    pub(super) fn step_aside(&mut self, job: &Arc<Job>, mode: PreemptMode) {
         match mode {
             PreemptMode::Suspend => self.rehold(job, |placement| {
                 take_no_cpus(placement);
@@ -401,7 +420,7 @@ impl Round<'_> {
         }
     }
 
-    fn step_back(&mut self, job: &Arc<Job>, mode: PreemptMode) {
+    pub(super) fn step_back(&mut self, job: &Arc<Job>, mode: PreemptMode) {
         if mode == PreemptMode::Suspend {
             self.rehold(job, |_| {});
         } else {
