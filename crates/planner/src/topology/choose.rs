@@ -7,7 +7,7 @@
 
 use super::joint::Joint;
 use super::map::NONE;
-use super::score::{Cell, Score, Shares, cells, fill, score};
+use super::score::{Cell, Score, Shares, Sums, cells, fill, score};
 use crate::select::{Candidate, Target, contiguous_run, reaches, select};
 use crate::world::World;
 use std::cmp::Reverse;
@@ -43,7 +43,11 @@ pub(crate) fn choose<'a>(
     let all: Vec<&Candidate> = candidates.iter().collect();
     let search = Search { world, joint, count, contiguous, targets };
     let weight = |c: &&Candidate| world.weight(c.node);
-    let weights: BTreeSet<u32> = all.iter().map(weight).collect();
+    let first = all.first().map(weight);
+    let weights: BTreeSet<u32> = match all.iter().all(|c| Some(weight(c)) == first) {
+        true => first.into_iter().collect(),
+        false => all.iter().map(weight).collect(),
+    };
     if !joint.is_asked() && weights.len() > 1 && weights.len() <= WEIGHTS_MAX {
         for most in weights {
             // A node that the job names is taken whatever its weight is.
@@ -181,6 +185,7 @@ impl Search<'_> {
         let spreads = self.joint.spreads(self.count);
         let parted: Vec<Vec<Cell<'a>>> =
             groups.iter().map(|g| cells(self.joint, g, unit, spreads)).collect();
+        let sums: Vec<Sums> = parted.iter().map(|cells| Sums::of(self.joint, cells)).collect();
         // Without a preferred level a lower one that holds the job is better whatever lies above.
         let steps: Vec<Vec<usize>> = match self.joint.preferred {
             None => (0..=levels).map(|level| vec![level]).collect(),
@@ -196,9 +201,8 @@ impl Search<'_> {
                 } else {
                     Vec::new()
                 };
-                proposals.extend(
-                    found.into_iter().map(|shares| (score(self.joint, cells, &shares), at, shares)),
-                );
+                let scored = |shares| (score(self.joint, cells, &sums[at], &shares), at, shares);
+                proposals.extend(found.into_iter().map(scored));
             }
             proposals.sort_unstable();
             let found = proposals

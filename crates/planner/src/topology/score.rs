@@ -100,8 +100,34 @@ pub(crate) fn fill(cells: &[Cell<'_>], set: &[usize], count: u32, unit: u32) -> 
     (left == 0).then_some(shares)
 }
 
+/// How many candidates each domain has, by level: the domains ascending.
+pub(crate) struct Sums(Vec<Vec<(u64, u64)>>);
+
+impl Sums {
+    /// Counted once for all sets of these cells.
+    pub(crate) fn of(joint: &Joint<'_>, cells: &[Cell<'_>]) -> Self {
+        let of_level = |level: usize| {
+            let mut sums: Vec<(u64, u64)> =
+                cells.iter().map(|cell| (cell.path[level], cell.members.len() as u64)).collect();
+            sums.sort_unstable_by_key(|(domain, _)| *domain);
+            sums.dedup_by(|next, sum| {
+                let same = next.0 == sum.0;
+                sum.1 += if same { next.1 } else { 0 };
+                same
+            });
+            sums
+        };
+        Self((0..joint.map.levels()).map(of_level).collect())
+    }
+
+    fn in_domain(&self, level: usize, domain: u64) -> u64 {
+        let sums = &self.0[level];
+        sums.binary_search_by_key(&domain, |sum| sum.0).map_or(0, |at| sums[at].1)
+    }
+}
+
 /// The score of nodes taken in these numbers, the preferred ones of each cell.
-pub(crate) fn score(joint: &Joint<'_>, cells: &[Cell<'_>], shares: &Shares) -> Score {
+pub(crate) fn score(joint: &Joint<'_>, cells: &[Cell<'_>], sums: &Sums, shares: &Shares) -> Score {
     let levels = joint.map.levels();
     let used = |level: usize| {
         let mut domains: Vec<u64> = shares.iter().map(|(at, _)| cells[*at].path[level]).collect();
@@ -113,9 +139,8 @@ pub(crate) fn score(joint: &Joint<'_>, cells: &[Cell<'_>], shares: &Shares) -> S
     let height = by_level.iter().position(|domains| domains.len() == 1).unwrap_or(levels);
     let count: u64 = shares.iter().map(|(_, n)| u64::from(*n)).sum();
     let spare = |level: usize| {
-        let domains = &by_level[level];
-        let inside = cells.iter().filter(|c| domains.binary_search(&c.path[level]).is_ok());
-        inside.map(|c| c.members.len() as u64).sum::<u64>() - count
+        let inside = by_level[level].iter().map(|domain| sums.in_domain(level, *domain));
+        inside.sum::<u64>() - count
     };
     let down = (0..levels.min(height + 1)).rev();
     let up = height + 1..levels;
