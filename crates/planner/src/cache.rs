@@ -1,8 +1,8 @@
 //! Following the state: only what changed since the last look is taken up.
 
 use crate::budget::Budget;
+use crate::outcome::Outcome;
 use crate::queue::{Classes, Queue, makes_uid_matter};
-use crate::round::Outcome;
 use crate::world::World;
 use muster_model::{Job, JobId, State, Timestamp};
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ impl Cache {
 
     pub(crate) fn new(state: &State) -> Self {
         let mut cache = Self::default();
-        cache.rebuild(state, Timestamp::from_millis(i64::MIN));
+        cache.rebuild(state, state.now);
         cache
     }
 

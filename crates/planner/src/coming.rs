@@ -2,8 +2,8 @@
 //! made for others, and those of the job's own group that come before it.
 
 use crate::affinity::apart;
+use crate::outcome::Outcome;
 use crate::preempt;
-use crate::round::Outcome;
 use crate::world::World;
 use muster_model::{Decision, Job, JobId, Placement, State, TimeLimit, Timestamp};
 use std::cell::OnceCell;

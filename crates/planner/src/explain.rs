@@ -3,11 +3,11 @@
 use crate::cache::Cache;
 use crate::gates::gate_reasons;
 use crate::order::{Keys, OrderKey};
+use crate::outcome::Outcome;
 use crate::outlook::outlook;
 use crate::preempt::RoomMakers;
 use crate::queue::group;
 use crate::reasons::Reasoner;
-use crate::round::Outcome;
 use crate::suggest::{Suggestion, suggestions};
 use crate::timeline;
 use crate::together::first;
@@ -140,8 +140,7 @@ pub(crate) fn reasons(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     let memo = cache.planned(state, now);
     let order = Keys::new(state, now);
     let key = order.of(first(state, job));
-    let shapes = cache.queue.shapes.iter().flatten();
-    let ahead = shapes.map(|shape| order.count_before(&shape.waiting, key)).sum();
+    let ahead = memo.outcome.count_ahead(&cache.queue, &order, key);
     all_reasons(&Reasoner::new(cache, state, now, &memo.outcome), state, job, ahead)
 }
 

@@ -34,6 +34,7 @@ pub mod limits;
 mod natural;
 mod order;
 mod orders;
+mod outcome;
 mod outlook;
 mod pool;
 mod preempt;

@@ -29,9 +29,10 @@ use crate::gate;
 use crate::levels::Saved;
 use crate::limits::Limits;
 use crate::order::{Keys, OrderKey, waiting_key};
+use crate::outcome::{First, Outcome};
 use crate::preempt::Preempting;
 use crate::promised::{Promised, promise_of, take_off};
-use crate::queue::{Shape, ShapeKey, group};
+use crate::queue::{Shape, group};
 use crate::replay::Replay;
 use crate::timeline;
 use crate::turns::Joined;
@@ -55,22 +56,6 @@ pub(crate) struct Started {
     pub(crate) behind: bool,
 }
 
-/// What a round found, beside its plan: for reasons.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) plan: Plan,
-    /// For each partition, and each reservation in one, the job that has its first promise.
-    pub(crate) promised: BTreeMap<String, JobId>,
-    /// The first job that was not looked at because the budget ended.
-    pub(crate) stopped_at: Option<OrderKey>,
-    /// Shapes that limits hold, with the first that does.
-    pub(crate) held: BTreeMap<Arc<ShapeKey>, Reason>,
-    /// The first of groups for which victims were looked for in vain.
-    pub(crate) in_vain: BTreeSet<JobId>,
-    /// The nodes in the order in which they are tried, before the round starts anything.
-    pub(crate) order: Arc<Vec<usize>>,
-}
-
 /// A round under way.
 pub(crate) struct Round<'a> {
     pub(crate) cache: &'a mut Cache,
@@ -82,6 +67,8 @@ pub(crate) struct Round<'a> {
     pub(crate) order: Arc<Vec<usize>>,
     /// That order as it was when the round began.
     first_order: Arc<Vec<usize>>,
+    /// The first waiting job of every shape, in order.
+    firsts: Arc<Vec<First>>,
     pub(crate) rank: Vec<u32>,
     pub(crate) started: Vec<Vec<Started>>,
     /// Jobs that are dealt with: started or rejected in this round.
@@ -175,6 +162,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         work: Work::default(),
         order: Arc::default(),
         first_order: Arc::default(),
+        firsts: Arc::default(),
         rank: Vec::new(),
         started: Vec::new(),
         settled: rejects.keys().copied().collect(),
@@ -190,6 +178,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
     let begin = round.cache.world.save();
     round.set_order();
     round.first_order = Arc::clone(&round.order);
+    round.set_firsts();
     let mut first = Walk::blank(&state.policy, 0, now);
     let under_way = round.budget.resume.as_ref().map(|r| r.started.clone());
     round.preempting.spared.extend(under_way.unwrap_or_default());
@@ -275,18 +264,25 @@ impl Round<'_> {
         }
     }
 
+    fn set_firsts(&mut self) {
+        let shapes = self.cache.queue.shapes.iter().enumerate();
+        let first = |(at, shape): (usize, &Option<Shape>)| {
+            let waiting = &shape.as_ref()?.waiting;
+            let key = self.keys.live(*waiting.first()?);
+            Some(First { key, at: at as u32, waiting: waiting.len() as u32 })
+        };
+        let mut firsts: Vec<First> = shapes.filter_map(first).collect();
+        firsts.sort_unstable();
+        self.firsts = Arc::new(firsts);
+    }
+
     /// Goes once through the queue, the first waiting job of every shape at a time.
     fn walk(&mut self) -> Walk {
         let shapes = self.cache.queue.fits_len();
         let mut walk = Walk::blank(&self.state.policy, shapes, self.now);
         // The first of every shape in order, and those that come after their first.
-        let shapes = self.cache.queue.shapes.iter().enumerate();
-        let first = |(at, shape): (usize, &Option<Shape>)| {
-            Some((self.keys.live(*shape.as_ref()?.waiting.first()?), at))
-        };
-        let mut firsts: Vec<(OrderKey, usize)> = shapes.filter_map(first).collect();
-        firsts.sort_unstable();
-        let mut firsts = firsts.into_iter().peekable();
+        let firsts = Arc::clone(&self.firsts);
+        let mut firsts = firsts.iter().map(|first| (first.key, first.at as usize)).peekable();
         let mut others: BTreeSet<(OrderKey, usize)> = BTreeSet::new();
         let resume = self.budget.resume.as_ref().and_then(|r| self.state.jobs.get(&r.after));
         let resume = resume.map(|job| self.keys.of(job));
@@ -584,6 +580,14 @@ impl Round<'_> {
             false => self.cache.queue.by_shape(&walk.held),
         };
         let (promised, stopped_at) = (walk.depth.into_heads(), walk.stopped_at);
-        Outcome { plan, promised, stopped_at, held, in_vain, order: self.first_order }
+        Outcome {
+            plan,
+            promised,
+            stopped_at,
+            held,
+            in_vain,
+            order: self.first_order,
+            firsts: self.firsts,
+        }
     }
 }
