@@ -84,6 +84,8 @@ pub(crate) struct Ask {
     pub(crate) whole_floor: Floor,
     /// What every node has to give, where that is the same for all.
     steady: Option<Arc<Need>>,
+    /// Nothing but these amounts decides whether a node that nobody has a claim on takes its part.
+    simple: bool,
     /// Its level in the planner's world, once asked for.
     pub(crate) level: OnceLock<usize>,
 }
@@ -170,6 +172,7 @@ impl Ask {
             part_floor: Floor::default(),
             whole_floor: Floor::default(),
             steady: None,
+            simple: false,
             level: OnceLock::new(),
         };
         let profiles = |model: &&str| split_type(model).1.is_some();
@@ -179,6 +182,7 @@ impl Ask {
         ask.whole_floor =
             ask.floor(if let Tasks::Total(all) = ask.tasks { all } else { 1 }, &whole);
         ask.steady = ask.steady_need().map(Arc::new);
+        ask.simple = ask.is_simple();
         ask
     }
 
@@ -194,6 +198,35 @@ impl Ask {
             (Some(estimate), TimeLimit::Unlimited) => TimeLimit::Of(estimate),
             (Some(estimate), TimeLimit::Of(most)) => TimeLimit::Of(estimate.min(most)),
         }
+    }
+
+    fn is_simple(&self) -> bool {
+        let request = &self.request;
+        let any_model = |need: &Arc<Need>| need.gpus.iter().all(|g| g.0.is_none());
+        self.plain
+            && self.steady.as_ref().is_some_and(any_model)
+            && request.exclusive == Exclusive::No
+            && request.gpu_memory.is_none()
+            && !request.cpus_near_gpus
+            && request.gres.is_empty()
+            && request.constraint.is_none()
+            && self.affinity().is_none()
+            && request.node_list.is_empty()
+            && request.exclude.is_empty()
+            && request.scratch.0 == 0
+            && request.sockets_per_node.is_none()
+            && request.tasks_per_socket.is_none()
+            && request.tasks_per_core.is_none()
+    }
+
+    /// What a node has to give where that is all that is asked of it.
+    pub(crate) fn simple_need(&self) -> Option<&Need> {
+        self.steady.as_deref().filter(|_| self.simple)
+    }
+
+    /// How many tasks run on each of its nodes, where that is fixed.
+    pub(crate) fn tasks_each(&self) -> u32 {
+        self.tasks_with(1, &[])
     }
 
     /// What every node has to give, where neither the node nor how the job is laid out matters.

@@ -379,6 +379,16 @@ impl NodeView {
         self.by_user += u32::from(kind == Exclusive::User);
     }
 
+    /// True where it can be used by everybody, nobody on it minds others, and nothing on it is
+    /// promised: what it has free now it has as long as nobody takes it.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.usable
+            && self.node.taints.is_empty()
+            && self.picky == 0
+            && self.reserved.is_empty()
+            && self.profile.begins_with(self.free_cpu_count, self.free_memory, self.free_devices)
+    }
+
     /// How many of those who are here, or will be, share the node with their own user only.
     pub(crate) fn by_user(&self) -> u32 {
         self.by_user

@@ -138,9 +138,11 @@ impl Search<'_> {
             amounts.push(tasks);
         }
         amounts.extend(&share);
-        let features = &self.world.view(node).node.features;
         let counts = &self.ask.alternatives[self.alternative].counts;
-        amounts.extend(counts.iter().map(|(part, _)| u32::from(part.holds_on(features))));
+        if !counts.is_empty() {
+            let features = &self.world.view(node).node.features;
+            amounts.extend(counts.iter().map(|(part, _)| u32::from(part.holds_on(features))));
+        }
         Some(Candidate { node, rank, forced: self.forced.contains(&node), amounts })
     }
 
@@ -272,6 +274,9 @@ fn alone(world: &World, ask: &Ask, span: Span, joint: &Joint<'_>, node: usize) -
     if !world.could_give(node, ask.whole_floor, span) || (bound && !joint.allows(&[node])) {
         return None;
     }
+    if let Some(fits) = world.tells(node, ask, span) {
+        return fits.then(|| Pick { node, tasks: ask.tasks_each(), share: Vec::new() });
+    }
     let view = world.view_for(node, ask, span)?;
     let view = view.as_ref();
     let named = &ask.request.node_list;
@@ -305,6 +310,9 @@ pub(crate) fn capacity(
     span: Span,
     node: usize,
 ) -> Option<(u32, Vec<u32>)> {
+    if let Some(fits) = world.tells(node, ask, span) {
+        return fits.then(|| (ask.tasks_each(), Vec::new()));
+    }
     let view = world.view_for(node, ask, span)?;
     let view = view.as_ref();
     if !ask.may_use(view) || !ask.alternatives.get(alternative)?.admits(&view.node.features) {

@@ -10,13 +10,12 @@ use crate::free::{DeviceMask, NodeView};
 use crate::holes::{Hole, Holes};
 use crate::profile::{FOREVER, Least, Profile, Tick};
 use muster_model::{Constraint, Exclusive};
-use std::collections::BTreeMap;
 
 /// Beyond so many levels, jobs share the coarsest of their partition.
 const LEVELS_MAX: usize = 64;
 
 /// What jobs of one level have in common.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     partition: String,
     constraint: Option<Constraint>,
@@ -41,7 +40,6 @@ pub(crate) struct Level {
 /// All levels of a world.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Levels {
-    by_key: BTreeMap<Key, usize>,
     all: Vec<Level>,
     /// The last stamp that was given.
     stamp: u64,
@@ -58,18 +56,31 @@ pub(crate) struct Saved(Vec<Holes>);
 
 impl Key {
     fn of(ask: &Ask) -> Self {
-        let floor = ask.least_floor();
-        let alone = ask.kind() == Exclusive::Node;
-        // CPUs in powers of two, and only where no GPU is asked for: few levels tell enough.
-        let cpus = if floor.gpus > 0 || alone { 1 } else { 1 << floor.cpus.max(1).ilog2() };
+        let (gpus, cpus, alone) = Self::amounts(ask);
         Self {
             partition: ask.partition.name.clone(),
             constraint: ask.request.constraint.clone(),
             model: ask.only_model().map(str::to_owned),
-            gpus: floor.gpus,
+            gpus,
             cpus,
             alone,
         }
+    }
+
+    /// CPUs in powers of two, and only where no GPU is asked for: few levels tell enough.
+    fn amounts(ask: &Ask) -> (u32, u32, bool) {
+        let floor = ask.least_floor();
+        let alone = ask.kind() == Exclusive::Node;
+        let cpus = if floor.gpus > 0 || alone { 1 } else { 1 << floor.cpus.max(1).ilog2() };
+        (floor.gpus, cpus, alone)
+    }
+
+    /// True where [`Self::of`] of the ask is this.
+    fn is_of(&self, ask: &Ask) -> bool {
+        (self.gpus, self.cpus, self.alone) == Self::amounts(ask)
+            && self.partition == ask.partition.name
+            && self.model.as_deref() == ask.only_model()
+            && self.constraint == ask.request.constraint
     }
 
     fn coarsest(ask: &Ask) -> Self {
@@ -199,28 +210,27 @@ impl Levels {
         views: &[NodeView],
         is_member: impl Fn(usize) -> bool,
     ) -> usize {
-        let key = Key::of(ask);
-        if let Some(at) = self.by_key.get(&key) {
-            return *at;
+        // Few enough to look at each.
+        if let Some(at) = self.all.iter().position(|level| level.key.is_of(ask)) {
+            return at;
         }
         let exact = self.all.len() < LEVELS_MAX;
-        let made = if exact { key } else { Key::coarsest(ask) };
-        if let Some(at) = self.by_key.get(&made) {
-            return *at;
+        let made = if exact { Key::of(ask) } else { Key::coarsest(ask) };
+        if let Some(at) = self.all.iter().position(|level| level.key == made) {
+            return at;
         }
         let alternatives =
             if made.constraint.is_some() { ask.alternatives.clone() } else { Vec::new() };
         let members = vec![None; views.len()];
         self.stamp += 1;
         let (holes, stamp) = (Holes::default(), self.stamp);
-        let mut level = Level { key: made.clone(), alternatives, members, holes, stamp };
+        let mut level = Level { key: made, alternatives, members, holes, stamp };
         let mut holes = Vec::new();
         for (node, view) in views.iter().enumerate() {
             level.members[node] = level.membership(view, is_member(node));
             level.holes_of(node, view.usable, &view.profile, &mut holes);
         }
         level.holes = Holes::of(holes);
-        self.by_key.insert(made, self.all.len());
         self.all.push(level);
         self.all.len() - 1
     }

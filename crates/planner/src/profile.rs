@@ -95,6 +95,12 @@ impl Profile {
         self.steps.push(Step { from: Tick::MIN, cpus, memory, devices, takers: 0 });
     }
 
+    /// True where so much is free before anybody is gone.
+    pub(crate) fn begins_with(&self, cpus: u32, memory: u64, devices: DeviceMask) -> bool {
+        let same = |s: &Step| s.cpus == cpus && s.memory == memory && s.devices == devices;
+        self.steps.first().is_some_and(same)
+    }
+
     pub(crate) fn apply(&mut self, take: &Take) {
         if take.from >= take.to {
             return;

@@ -30,6 +30,9 @@ struct Column {
     own: Floor,
     weight: u32,
     shy_taints: u32,
+    /// It can be used, nobody on it minds others, and nothing on it is promised: what is free now
+    /// stays free.
+    quiet: bool,
 }
 
 /// Nodes by dense index (ascending node id), partitions' members, licences and the ends to come.
@@ -296,6 +299,7 @@ impl World {
             },
             weight: view.node.weight,
             shy_taints: view.shy_taints(),
+            quiet: view.is_quiet(),
         };
     }
 
@@ -314,6 +318,19 @@ impl World {
         let column = &self.columns[node];
         let has = if span.from == span.now { column.free } else { column.own };
         floor.cpus <= has.cpus && floor.gpus <= has.gpus && floor.memory <= has.memory
+    }
+
+    /// Whether a node takes its part of the ask in the span, where amounts tell it; `None` where
+    /// more has to be looked at.
+    pub(crate) fn tells(&self, node: usize, ask: &Ask, span: Span) -> Option<bool> {
+        let need = ask.simple_need()?;
+        let column = &self.columns[node];
+        let is_now = span.from == span.now && (self.bookings.is_empty() || !ask.heeds());
+        (is_now && column.quiet).then(|| {
+            need.cpus <= column.free.cpus
+                && need.gpu_total() <= column.free.gpus
+                && need.memory <= column.free.memory
+        })
     }
 
     /// Takes up a job that has resources.
