@@ -40,11 +40,6 @@ impl Report {
         self.add(case, name, (wrong, "wrong"), Some(0.0), if holds { "yes" } else { "NO" });
     }
 
-    /// A figure that was measured already.
-    pub(crate) fn value(&self, case: &str, name: &str) -> Option<f64> {
-        self.rows.iter().find(|r| r.case == case && r.name == name).map(|r| r.value)
-    }
-
     pub(crate) fn missed(&self) -> usize {
         self.rows.iter().filter(|r| r.most.is_some_and(|most| r.value > most)).count()
     }
