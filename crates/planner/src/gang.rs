@@ -5,7 +5,7 @@ use crate::ask::{Ask, Tasks};
 use crate::free::Span;
 use crate::select::{Candidate, Target, contiguous_run, select};
 use crate::switches;
-use crate::topology::{Joint, choose};
+use crate::topology::{Joint, Leaves, choose};
 use crate::world::World;
 use muster_model::{NodeCount, Work};
 
@@ -78,7 +78,13 @@ fn place_from(
         *skip = if several { 0 } else { *skip };
         let search =
             Search { world, ask, alternative, span, forced: &forced, bounds, joint: &joint };
-        let candidates = search.candidates(order, skip, work);
+        let candidates = match search.leaves() {
+            None => search.candidates(order, skip, work),
+            Some(leaves) => match search.in_one_leaf(leaves, order, skip, work) {
+                Ok(picks) => return picks,
+                Err(candidates) => candidates,
+            },
+        };
         let picks = search.place_among(&candidates).or_else(|| {
             let most = ask.switches.filter(|_| !joint.is_void())?;
             switches::groups(&joint, &candidates, most as usize)
@@ -127,12 +133,64 @@ impl Search<'_> {
         found
     }
 
-    fn candidate(&self, rank: usize, node: usize) -> Option<Candidate> {
+    /// The candidates by domain, where the nearest nodes are a matter of counting.
+    fn leaves(&self) -> Option<Leaves<'_>> {
+        let ask = self.ask;
+        let plain = ask.simple_need().is_some() && !ask.request.contiguous;
+        let (least, most) = self.bounds;
+        let counted = plain && ask.request.nodes.is_some() && least == most;
+        counted.then(|| Leaves::new(self.joint, most))?
+    }
+
+    /// The nodes of a job that one domain of the lowest level holds; all candidates where none does.
+    fn in_one_leaf(
+        &self,
+        mut leaves: Leaves<'_>,
+        order: &[usize],
+        skip: &mut usize,
+        work: &mut Work,
+    ) -> Result<Option<Picks>, Vec<Candidate>> {
+        let Some(members) = self.world.members(&self.ask.partition.name) else {
+            return Err(Vec::new());
+        };
+        let from = *skip;
+        let mut found: Vec<(usize, usize)> = Vec::with_capacity(order.len().saturating_sub(from));
+        for (rank, node) in order.iter().copied().enumerate().skip(from) {
+            if members.contains(node) {
+                work.fits += 1;
+                if self.takes_part(node).is_some() {
+                    leaves.add(node, rank, self.world.weight(node));
+                    found.push((rank, node));
+                }
+            }
+            if found.is_empty() {
+                *skip = rank + 1;
+            }
+        }
+        let of = |(rank, node): (usize, usize)| Candidate {
+            node,
+            rank,
+            forced: false,
+            amounts: Vec::new(),
+        };
+        let Some(best) = leaves.best() else { return Err(found.into_iter().map(of).collect()) };
+        let map = self.world.map();
+        let inside = found.into_iter().filter(|(_, node)| map.cell(*node) == best);
+        let chosen: Vec<Candidate> = inside.take(self.bounds.0 as usize).map(of).collect();
+        Ok(spread(self.world, self.ask, self.span, chosen.iter().collect()))
+    }
+
+    /// The most that a node could take of the job.
+    fn takes_part(&self, node: usize) -> Option<(u32, Vec<u32>)> {
         if !self.world.could_give(node, self.ask.part_floor, self.span) || !self.joint.admits(node)
         {
             return None;
         }
-        let (tasks, share) = capacity(self.world, self.ask, self.alternative, self.span, node)?;
+        capacity(self.world, self.ask, self.alternative, self.span, node)
+    }
+
+    fn candidate(&self, rank: usize, node: usize) -> Option<Candidate> {
+        let (tasks, share) = self.takes_part(node)?;
         let mut amounts = Vec::with_capacity(1 + share.len());
         if matches!(self.ask.tasks, Tasks::Total(_)) {
             amounts.push(tasks);

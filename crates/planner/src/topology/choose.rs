@@ -185,7 +185,7 @@ impl Search<'_> {
         let spreads = self.joint.spreads(self.count);
         let parted: Vec<Vec<Cell<'a>>> =
             groups.iter().map(|g| cells(self.joint, g, unit, spreads)).collect();
-        let sums: Vec<Sums> = parted.iter().map(|cells| Sums::of(self.joint, cells)).collect();
+        let sums: Vec<Sums> = parted.iter().map(|c| Sums::of_cells(self.joint, c)).collect();
         // Without a preferred level a lower one that holds the job is better whatever lies above.
         let steps: Vec<Vec<usize>> = match self.joint.preferred {
             None => (0..=levels).map(|level| vec![level]).collect(),

@@ -30,6 +30,8 @@ pub(crate) struct Map {
     /// By that number: the path, the nearest domain first; a node under none is under its own. They
     /// are numbered in the order of their paths from the top down.
     paths: Vec<Arc<[u64]>>,
+    /// Each domain of the lowest level is under one domain at every level.
+    whole_leaves: bool,
 }
 
 impl Map {
@@ -89,6 +91,8 @@ impl Map {
             path.reverse();
             self.paths.push(path.into());
         }
+        let leaves: BTreeSet<u64> = self.paths.iter().filter_map(|p| p.first().copied()).collect();
+        self.whole_leaves = leaves.len() == self.paths.len();
     }
 
     /// By level: the domain of a node. Where a level is missing, what is below it stands for itself.
@@ -108,6 +112,11 @@ impl Map {
     /// The number of a node's path.
     pub(crate) fn cell(&self, node: usize) -> usize {
         self.cells.get(node).map_or(0, |cell| *cell as usize)
+    }
+
+    /// True where there are levels, and each domain of the lowest is all of one path.
+    pub(crate) fn has_whole_leaves(&self) -> bool {
+        self.whole_leaves && self.levels() > 0
     }
 
     /// The paths, by number; none where there is no level.

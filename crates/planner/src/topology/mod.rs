@@ -4,6 +4,7 @@
 mod choose;
 mod cost;
 mod joint;
+mod leaf;
 mod map;
 mod reason;
 mod score;
@@ -11,5 +12,6 @@ mod score;
 pub(crate) use choose::choose;
 pub use cost::{Bottleneck, Cost, cost, cost_instead, ring};
 pub(crate) use joint::Joint;
+pub(crate) use leaf::Leaves;
 pub(crate) use map::{Map, NONE};
 pub(crate) use reason::shortage;

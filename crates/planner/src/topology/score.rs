@@ -104,11 +104,14 @@ pub(crate) fn fill(cells: &[Cell<'_>], set: &[usize], count: u32, unit: u32) -> 
 pub(crate) struct Sums(Vec<Vec<(u64, u64)>>);
 
 impl Sums {
-    /// Counted once for all sets of these cells.
-    pub(crate) fn of(joint: &Joint<'_>, cells: &[Cell<'_>]) -> Self {
+    /// Of paths with how many candidates are there.
+    pub(crate) fn of<'p>(
+        levels: usize,
+        paths: impl Iterator<Item = (&'p [u64], u64)> + Clone,
+    ) -> Self {
         let of_level = |level: usize| {
             let mut sums: Vec<(u64, u64)> =
-                cells.iter().map(|cell| (cell.path[level], cell.members.len() as u64)).collect();
+                paths.clone().map(|(path, count)| (path[level], count)).collect();
             sums.sort_unstable_by_key(|(domain, _)| *domain);
             sums.dedup_by(|next, sum| {
                 let same = next.0 == sum.0;
@@ -117,10 +120,16 @@ impl Sums {
             });
             sums
         };
-        Self((0..joint.map.levels()).map(of_level).collect())
+        Self((0..levels).map(of_level).collect())
     }
 
-    fn in_domain(&self, level: usize, domain: u64) -> u64 {
+    pub(crate) fn of_cells(joint: &Joint<'_>, cells: &[Cell<'_>]) -> Self {
+        let paths = cells.iter().map(|cell| (&cell.path[..], cell.members.len() as u64));
+        Self::of(joint.map.levels(), paths)
+    }
+
+    /// How many are in a domain.
+    pub(crate) fn in_domain(&self, level: usize, domain: u64) -> u64 {
         let sums = &self.0[level];
         sums.binary_search_by_key(&domain, |sum| sum.0).map_or(0, |at| sums[at].1)
     }
