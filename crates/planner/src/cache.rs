@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::outcome::Outcome;
-use crate::queue::{Classes, Queue, makes_uid_matter};
+use crate::queue::{Queue, makes_uid_matter};
 use crate::world::World;
 use muster_model::{Job, JobId, State, Timestamp};
 use std::collections::BTreeSet;
@@ -97,7 +97,7 @@ impl Cache {
     fn rebuild(&mut self, state: &State, now: Timestamp) {
         self.seen = state.clone();
         self.world = World::new(state, now);
-        self.queue = Queue::new(now, Classes::of(state));
+        self.queue = Queue::new(state, now);
         let unfinished = state.index.pending.iter().chain(&state.index.active);
         self.user_exclusive = unfinished
             .filter_map(|id| state.jobs.get(id))

@@ -77,7 +77,7 @@ impl Depth {
             return false;
         };
         let since = job.eligible.unwrap_or(self.now);
-        let firsts = asks.iter().flatten().filter_map(|ask| self.since.get(&ask.lane));
+        let firsts = asks.iter().flatten().filter_map(|ask| self.since.get(ask.lane()));
         firsts.into_iter().any(|first| nearly_as_old(self.now, *first, since, part))
     }
 
@@ -97,7 +97,7 @@ impl Depth {
         asks: &'a [Vec<Ask>],
         group: &[&Arc<Job>],
     ) -> Option<Allowed<'a>> {
-        let open = |ask: &&Ask| !self.is_promised(&ask.lane);
+        let open = |ask: &&Ask| !self.is_promised(ask.lane());
         let is_head = asks.iter().flatten().any(|ask| open(&ask));
         let leader = group.first();
         let deep = self.is_deep() && leader.is_some_and(|job| self.has_room(asks, job));
@@ -147,8 +147,8 @@ impl Depth {
         }
         for ask in asked {
             let since = leader.eligible.unwrap_or(self.now);
-            self.since.entry(ask.lane.clone()).or_insert(since);
-            self.heads.entry(ask.lane.clone()).or_insert(leader.id);
+            self.since.entry(ask.lane().to_owned()).or_insert(since);
+            self.heads.entry(ask.lane().to_owned()).or_insert(leader.id);
         }
     }
 }

@@ -61,6 +61,7 @@ mod together;
 pub mod topology;
 mod turns;
 mod unblock;
+mod wants;
 mod world;
 
 pub use budget::Budget;

@@ -28,7 +28,7 @@ impl Orders {
             a.len() == b.len()
                 && a.iter().zip(b).all(|(a, b)| {
                     let (a, b): (&Ask, &Ask) = (a.borrow(), b.borrow());
-                    a.limit == b.limit && a.lane == b.lane && a.request == b.request
+                    a.limit == b.limit && a.lane() == b.lane() && a.request == b.request
                 })
         };
         let first = |at: usize| (0..at).find(|before| same(&asks[*before], &asks[at]));

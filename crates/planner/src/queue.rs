@@ -3,9 +3,12 @@
 use crate::ask::Ask;
 use crate::order::{OrderKey, waiting_key};
 use crate::print::Print;
-use crate::reservations::{lane, ways};
-use crate::shared::SharedRequest;
-use muster_model::{Exclusive, Job, JobId, OrderMode, Seconds, State, TimeLimit, Timestamp};
+use crate::reservations::{magnetic, ways, ways_among};
+use crate::shared::{SharedPartitions, SharedRequest};
+use crate::wants::{Catalogue, Wants};
+use muster_model::{
+    Exclusive, Job, JobId, OrderMode, Partition, Seconds, State, TimeLimit, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -14,7 +17,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartKey {
     request: SharedRequest,
-    partitions: Vec<String>,
+    partitions: SharedPartitions,
     limit: Option<Seconds>,
     likely: Option<Seconds>,
     time_min: Option<Seconds>,
@@ -27,8 +30,8 @@ pub(crate) struct PartKey {
     account: Option<String>,
     /// Its wish for few switches still stands.
     wishes_switches: bool,
-    /// The reservations that it may be in.
-    inside: Vec<String>,
+    /// The reservations that it may be in, and whether it may be in none.
+    ways: Vec<Option<String>>,
     /// Its QOS lets it ask for more time than a partition gives.
     any_time: bool,
     /// Set where it decides whom the job may preempt.
@@ -138,6 +141,10 @@ pub(crate) struct Queue {
     /// Requests that shapes of several classes share: number, shapes that have it, asks.
     fits: BTreeMap<ShapeKey, (usize, usize, Asks)>,
     unused_fits: Vec<usize>,
+    /// What requests want.
+    catalogue: Catalogue,
+    /// The reservations that take jobs which do not name them.
+    magnetic: Vec<String>,
 }
 
 /// The jobs that start together with this one: itself, or all components where it is the first.
@@ -189,9 +196,10 @@ pub(crate) fn switch_wish(state: &State, job: &Job) -> Option<(u32, Timestamp)> 
 }
 
 impl Queue {
-    /// An empty queue at an instant.
-    pub(crate) fn new(now: Timestamp, classes: Classes) -> Self {
-        Self { now, classes, ..Self::default() }
+    /// An empty queue for jobs of a state, at an instant.
+    pub(crate) fn new(state: &State, now: Timestamp) -> Self {
+        let (classes, magnetic) = (Classes::of(state), magnetic(state));
+        Self { now, classes, magnetic, ..Self::default() }
     }
 
     /// Takes up a waiting job. A component's group is taken up with its first component.
@@ -347,7 +355,11 @@ impl Queue {
                 .map(|task| task.array)
                 .filter(|id| state.index.arrays.get(id).is_some_and(|a| a.throttle.is_some()))
         };
-        let parts = group.iter().map(|job| part_key(state, uid_matters, self.now, job)).collect();
+        let part = |job: &&Arc<Job>| {
+            let ways = ways_among(state, &self.magnetic, job);
+            part_key(state, uid_matters, self.now, job, ways)
+        };
+        let parts = group.iter().map(part).collect();
         let array = group.first().and_then(|job| throttled(job));
         ShapeKey::new(parts, array, class(self.classes, group))
     }
@@ -363,11 +375,18 @@ impl Queue {
             self.shapes.len() - 1
         });
         let now = self.now;
-        let new = || Arc::new(group.iter().map(|job| asks(state, job, now)).collect());
+        let mut catalogue = std::mem::take(&mut self.catalogue);
+        let policy = &state.policy.devices;
+        let mut wants = |request: &_, partition: &_| catalogue.of(request, partition, policy);
+        let mut asks = |(job, part): (&&Arc<Job>, &PartKey)| {
+            asks_with(state, job, now, (&part.request, &part.ways), &mut wants)
+        };
+        let mut new = || Arc::new(group.iter().zip(&key.parts).map(&mut asks).collect());
         let (fit, asks) = match key.class {
             None => (at, new()),
             Some(_) => self.enter_fit(key, new),
         };
+        self.catalogue = catalogue;
         let waiting = BTreeSet::new();
         self.shapes[at] = Some(Shape { array: key.array, waiting, asks, fit, gate: None });
         self.by_key.insert(place, at);
@@ -391,7 +410,13 @@ fn class(classes: Classes, group: &[&Arc<Job>]) -> Option<Class> {
     }
 }
 
-fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) -> PartKey {
+fn part_key(
+    state: &State,
+    uid_matters: bool,
+    now: Timestamp,
+    job: &Arc<Job>,
+    ways: Vec<Option<String>>,
+) -> PartKey {
     let spec = &job.spec;
     let picky = spec
         .partitions
@@ -400,7 +425,7 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
         .any(|p| !p.allow_accounts.is_empty());
     PartKey {
         request: SharedRequest::of(spec),
-        partitions: spec.partitions.clone(),
+        partitions: SharedPartitions::of(spec),
         limit: job.time_limit.seconds(),
         likely: state.likely_run(job).seconds(),
         time_min: spec.time_min,
@@ -411,7 +436,7 @@ fn part_key(state: &State, uid_matters: bool, now: Timestamp, job: &Arc<Job>) ->
             (name, user, spec.account.clone(), spec.labels.clone())
         }),
         account: picky.then(|| spec.account.clone()),
-        inside: ways(state, job).into_iter().flatten().collect(),
+        ways,
         wishes_switches: switch_wish(state, job).is_some_and(|(_, until)| until > now),
         any_time: any_time(state, job),
         rank: crate::preempt::rank_of(state, job),
@@ -433,11 +458,7 @@ fn any_time(state: &State, job: &Job) -> bool {
 }
 
 /// The limit a job has in a partition, under its QOS.
-pub(crate) fn limit_of(
-    state: &State,
-    partition: &muster_model::Partition,
-    job: &Job,
-) -> Option<TimeLimit> {
+pub(crate) fn limit_of(state: &State, partition: &Partition, job: &Job) -> Option<TimeLimit> {
     if any_time(state, job) {
         return Some(job.time_limit);
     }
@@ -448,7 +469,7 @@ pub(crate) fn limit_of(
 ///
 /// Cut down to the partition's limit only where the job's `time_min` allows that.
 pub(crate) fn limit_in(
-    partition: &muster_model::Partition,
+    partition: &Partition,
     limit: TimeLimit,
     time_min: Option<Seconds>,
 ) -> Option<TimeLimit> {
@@ -464,25 +485,38 @@ pub(crate) fn limit_in(
 ///
 /// They depend on the instant only in whether the job still waits for few switches.
 pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
-    let request = &SharedRequest::of(&job.spec);
+    let request = SharedRequest::of(&job.spec);
+    let policy = &state.policy.devices;
+    let mut wants = |request: &_, partition: &_| Arc::new(Wants::new(request, partition, policy));
+    asks_with(state, job, now, (&request, &ways(state, job)), &mut wants)
+}
+
+/// As [`asks`], given its request with the reservations that it may be in, and who tells what a
+/// request wants in a partition.
+fn asks_with(
+    state: &State,
+    job: &Job,
+    now: Timestamp,
+    (request, ways): (&SharedRequest, &[Option<String>]),
+    wants: &mut dyn FnMut(&SharedRequest, &Arc<Partition>) -> Arc<Wants>,
+) -> Vec<Ask> {
     let spec = &job.spec;
-    let ways = ways(state, job);
+    let may_start = |p: &&Arc<Partition>| {
+        p.state.starts_jobs()
+            && (p.allow_accounts.is_empty() || p.allow_accounts.contains(&spec.account))
+    };
     let partitions = || spec.partitions.iter().filter_map(|name| state.partitions.get(name));
     ways.iter()
-        .flat_map(|inside| partitions().map(move |partition| (inside, partition)))
-        .filter(|(_, p)| p.state.starts_jobs())
-        .filter(|(_, p)| p.allow_accounts.is_empty() || p.allow_accounts.contains(&spec.account))
+        .flat_map(|inside| partitions().filter(may_start).map(move |p| (inside, p)))
         .filter_map(|(inside, partition)| {
             let limit = limit_of(state, partition, job)?;
             let time_min = spec.time_min.map(|s| s.0);
-            let uid = spec.owner.uid;
-            let policy = &state.policy.devices;
-            let mut ask = Ask::new(request, partition, uid, limit, time_min, spec.deadline, policy);
+            let wants = wants(request, partition);
+            let ask = Ask::new(wants, spec.owner.uid, limit, time_min, spec.deadline);
+            let mut ask = ask.in_reservation(inside.as_deref());
             ask.estimate = job.estimate.filter(|_| state.trusts_estimates());
             ask.likely = state.likely_run(job);
             ask.who = Some(Arc::clone(&job.spec));
-            ask.lane = lane(&partition.name, inside.as_deref());
-            ask.inside.clone_from(inside);
             ask.spread = state.policy.nodes == muster_model::NodeChoice::Spread;
             ask.switches = switch_wish(state, job).filter(|wish| wish.1 > now).map(|wish| wish.0);
             Some(ask)

@@ -338,7 +338,7 @@ impl<'a> Reasoner<'a> {
     /// The job that has the promise of one of this job's partitions.
     pub(crate) fn head_of(&self, job: &Job) -> Option<JobId> {
         let promised = &self.outcome.promised;
-        asks(self.state, job, self.now).iter().find_map(|ask| promised.get(&ask.lane)).copied()
+        asks(self.state, job, self.now).iter().find_map(|ask| promised.get(ask.lane())).copied()
     }
 
     /// Why a job that could run has to wait: the head of a partition for what is in use, the others

@@ -340,7 +340,7 @@ impl Round<'_> {
     fn is_behind(&self, walk: &Walk, at: usize, job: JobId) -> bool {
         let asks = self.asks(at);
         let old = |job: &Arc<Job>| walk.depth.is_old(&asks, job);
-        asks.iter().flatten().all(|ask| walk.depth.is_promised(&ask.lane))
+        asks.iter().flatten().all(|ask| walk.depth.is_promised(ask.lane()))
             && !self.state.jobs.get(&job).is_some_and(old)
     }
 
@@ -381,7 +381,7 @@ impl Round<'_> {
             return Answer::No;
         }
         let strict = self.state.policy.backfill == BackfillMode::None;
-        let barred = |ask: &Ask| strict && walk.depth.is_promised(&ask.lane);
+        let barred = |ask: &Ask| strict && walk.depth.is_promised(ask.lane());
         if asks.iter().any(|part| part.iter().all(barred)) {
             return Answer::No;
         }
@@ -412,7 +412,7 @@ impl Round<'_> {
             walk.behind_promise |= !walk.promises.is_empty();
             return Answer::Settled;
         }
-        walk.unsure |= asks.iter().flatten().any(Ask::is_restless);
+        walk.unsure |= asks.iter().flatten().any(|ask| ask.is_restless());
         walk.known[fit].fails |= may_try && !walk.limited.contains(&at);
         if walk.held.contains_key(&at) {
             return Answer::No;

@@ -1,30 +1,44 @@
 //! A job's request, shared with the job: a queue of distinct jobs holds no copies.
 
+use crate::print::Print;
 use muster_model::{JobSpec, Request};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// Reads like the request, and is compared by what it says.
+/// Reads like the request, and is compared by what it says; by its digest first.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedRequest(Arc<JobSpec>);
+pub(crate) struct SharedRequest {
+    spec: Arc<JobSpec>,
+    print: OnceLock<u64>,
+}
 
 impl SharedRequest {
     /// The request of a job.
     pub(crate) fn of(spec: &Arc<JobSpec>) -> Self {
-        Self(Arc::clone(spec))
+        Self { spec: Arc::clone(spec), print: OnceLock::new() }
     }
 
     /// The request, to change it here and nowhere else.
     pub(crate) fn change(&mut self) -> &mut Request {
-        &mut Arc::make_mut(&mut self.0).request
+        self.print = OnceLock::new();
+        &mut Arc::make_mut(&mut self.spec).request
+    }
+
+    /// The digest of what it says, worked out once.
+    fn print(&self) -> u64 {
+        *self.print.get_or_init(|| {
+            let mut print = Print::default();
+            (**self).hash(&mut print);
+            print.finish()
+        })
     }
 }
 
 impl From<Request> for SharedRequest {
     fn from(request: Request) -> Self {
-        Self(Arc::new(JobSpec { request, ..JobSpec::default() }))
+        Self::of(&Arc::new(JobSpec { request, ..JobSpec::default() }))
     }
 }
 
@@ -32,13 +46,13 @@ impl Deref for SharedRequest {
     type Target = Request;
 
     fn deref(&self) -> &Request {
-        &self.0.request
+        &self.spec.request
     }
 }
 
 impl PartialEq for SharedRequest {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || **self == **other
+        Arc::ptr_eq(&self.spec, &other.spec) || **self == **other
     }
 }
 
@@ -52,11 +66,59 @@ impl PartialOrd for SharedRequest {
 
 impl Ord for SharedRequest {
     fn cmp(&self, other: &Self) -> Ordering {
-        (**self).cmp(&**other)
+        if Arc::ptr_eq(&self.spec, &other.spec) {
+            return Ordering::Equal;
+        }
+        self.print().cmp(&other.print()).then_with(|| (**self).cmp(&**other))
     }
 }
 
 impl Hash for SharedRequest {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.print());
+    }
+}
+
+/// The partitions that a job names, shared with the job.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedPartitions(Arc<JobSpec>);
+
+impl SharedPartitions {
+    /// The partitions of a job.
+    pub(crate) fn of(spec: &Arc<JobSpec>) -> Self {
+        Self(Arc::clone(spec))
+    }
+}
+
+impl Deref for SharedPartitions {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0.partitions
+    }
+}
+
+impl PartialEq for SharedPartitions {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for SharedPartitions {}
+
+impl PartialOrd for SharedPartitions {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for SharedPartitions {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl Hash for SharedPartitions {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (**self).hash(state);
     }

@@ -121,7 +121,7 @@ impl Round<'_> {
         at: AskAt,
         ask: &Ask,
     ) -> Option<(Placement, TimeLimit)> {
-        if self.state.policy.backfill == BackfillMode::None && walk.depth.is_promised(&ask.lane) {
+        if self.state.policy.backfill == BackfillMode::None && walk.depth.is_promised(ask.lane()) {
             return None;
         }
         let limit = limit_by_deadline(ask, self.now)?;

@@ -24,6 +24,7 @@ use muster_model::{
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What of a node a reservation has; `None` is all.
 type Part = Option<(CpuSet, DeviceMask)>;
@@ -223,20 +224,29 @@ impl World {
     }
 }
 
+/// The reservations that take jobs which do not name them, by name.
+pub(crate) fn magnetic(state: &State) -> Vec<String> {
+    let magnetic = state.reservations.values().filter(|r| r.has(ReservationFlag::Magnetic));
+    magnetic.map(|r| r.name.clone()).collect()
+}
+
 /// The ways for a job to be placed as far as reservations go, by preference: inside one (`Some`) or
 /// in none. Empty where it names only what it may not use.
 pub(crate) fn ways(state: &State, job: &Job) -> Vec<Option<String>> {
-    let may_use = |r: &Reservation| state.may_use(r, &job.spec.owner, &job.spec.account);
-    let named: Vec<&str> = job.spec.request.reservations().collect();
-    if !named.is_empty() {
-        let known = named.into_iter().filter_map(|name| state.reservations.get(name));
-        return known.filter(|r| may_use(r)).map(|r| Some(r.name.clone())).collect();
+    ways_among(state, &magnetic(state), job)
+}
+
+/// As [`ways`], where it is known which reservations are [`magnetic`].
+pub(crate) fn ways_among(state: &State, magnetic: &[String], job: &Job) -> Vec<Option<String>> {
+    let may_use = |r: &&Arc<Reservation>| state.may_use(r, &job.spec.owner, &job.spec.account);
+    let inside = |r: &Arc<Reservation>| Some(r.name.clone());
+    let mut named = job.spec.request.reservations().peekable();
+    if named.peek().is_some() {
+        let known = named.filter_map(|name| state.reservations.get(name));
+        return known.filter(may_use).map(inside).collect();
     }
-    let magnetic = state.reservations.values().filter(|r| r.has(ReservationFlag::Magnetic));
-    let mut ways: Vec<Option<String>> =
-        magnetic.filter(|r| may_use(r)).map(|r| Some(r.name.clone())).collect();
-    ways.push(None);
-    ways
+    let magnetic = magnetic.iter().filter_map(|name| state.reservations.get(name));
+    magnetic.filter(may_use).map(inside).chain(std::iter::once(None)).collect()
 }
 
 /// The queue whose first blocked job has a promise: a partition's, or that of a reservation in it,

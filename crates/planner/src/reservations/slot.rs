@@ -1,7 +1,7 @@
 //! Nodes for a reservation: what a job of the same request would be given.
 
 use super::Bookings;
-use crate::ask::Ask;
+use crate::ask::{Ask, Wants};
 use crate::free::Span;
 use crate::gang::place;
 use crate::shared::SharedRequest;
@@ -114,7 +114,8 @@ impl Slot<'_> {
             world.set_bookings(Bookings::default());
         }
         let request = SharedRequest::from(request);
-        let mut ask = Ask::new(&request, &partition, 0, limit, None, None, &state.policy.devices);
+        let wants = Arc::new(Wants::new(&request, &partition, &state.policy.devices));
+        let mut ask = Ask::new(wants, 0, limit, None, None);
         ask.heedless = self.ignore_reservations;
         Some((world, ask))
     }

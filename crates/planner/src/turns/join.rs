@@ -160,7 +160,7 @@ impl Round<'_> {
             }
             let Some(job) = self.state.jobs.get(&key.3).map(Arc::clone) else { continue };
             let asks = self.asks(at);
-            let lanes = || asks.iter().flatten().map(|ask| ask.lane.clone());
+            let lanes = || asks.iter().flatten().map(|ask| ask.lane().to_owned());
             if tries == TRIES_MAX {
                 self.joined.has_more = true;
                 break;
