@@ -3,31 +3,32 @@
 use crate::affinity;
 use crate::ask::{Ask, Need, Tasks};
 use crate::devices;
-use crate::free::{NodeView, Span, bits, effective_end};
+use crate::free::{NodeView, Span, effective_end};
 use crate::gang::Picks;
 use crate::world::World;
 use muster_model::sharing::DeviceWish;
 use muster_model::{Exclusive, JobId, Mib, Reason, RuleKind, Timestamp};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// At most so many jobs or nodes are named in a reason.
 pub(crate) const NAMED_MAX: usize = 8;
 
 /// What the least part of a job needs on one node: with all tasks where it is to be on one.
-pub(crate) struct Least {
+pub(crate) struct Least<'a> {
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
     pub(crate) gpus: u32,
-    pub(crate) need: Need,
+    pub(crate) need: Cow<'a, Need>,
 }
 
-pub(crate) fn least_on(ask: &Ask, view: &NodeView, whole: bool) -> Least {
+pub(crate) fn least_on<'a>(ask: &'a Ask, view: &NodeView, whole: bool) -> Least<'a> {
     let (tasks, share) = match (whole, ask.tasks) {
         (true, Tasks::Total(total)) => (total, ask.job_gpus.iter().map(|g| g.1).collect()),
         (true, _) => (1, ask.job_gpus.iter().map(|g| g.1).collect()),
         (false, _) => (1, ask.least_gpus()),
     };
-    let need = ask.need(view, tasks, &share);
+    let need = ask.need_on(view, tasks, &share);
     let gpus = need.gpu_total();
     Least { cpus: need.cpus, memory: need.memory, gpus, need }
 }
@@ -35,13 +36,15 @@ pub(crate) fn least_on(ask: &Ask, view: &NodeView, whole: bool) -> Least {
 /// Devices of a mask that the job could use: of its models, with enough memory.
 pub(crate) fn usable_gpus(ask: &Ask, view: &NodeView, mask: u128) -> u32 {
     let models = ask.models();
+    if models.is_empty() {
+        return ask.big_enough(view, mask).count_ones();
+    }
     // A profile alone is of any model.
     let named = |model: &str| {
         muster_model::mig::split_type(model).0.map_or(u128::MAX, |m| view.of_model(m))
     };
     let of_models = models.iter().fold(0, |mask, model| mask | named(model));
-    let fits_model = |index: u32| models.is_empty() || of_models & crate::free::bit(index) != 0;
-    bits(ask.big_enough(view, mask)).filter(|i| fits_model(*i)).count() as u32
+    (ask.big_enough(view, mask) & of_models).count_ones()
 }
 
 /// True where the job can go to the nodes that it names and to no others.
