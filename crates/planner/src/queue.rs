@@ -9,6 +9,7 @@ use crate::wants::{Catalogue, Wants};
 use muster_model::{
     Exclusive, Job, JobId, OrderMode, Partition, Seconds, State, TimeLimit, Timestamp,
 };
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -365,15 +366,18 @@ impl Queue {
     }
 
     fn shape_of(&mut self, state: &State, key: ShapeKey, group: &[&Arc<Job>]) -> usize {
-        let place = (key.print, Arc::new(key));
-        if let Some(at) = self.by_key.get(&place) {
-            return *at;
-        }
-        let key = &place.1;
-        let at = self.unused.pop().unwrap_or_else(|| {
+        let at = self.unused.last().copied().unwrap_or(self.shapes.len());
+        let key = match self.by_key.entry((key.print, Arc::new(key))) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(place) => {
+                let key = Arc::clone(&place.key().1);
+                place.insert(at);
+                key
+            }
+        };
+        if self.unused.pop().is_none() {
             self.shapes.push(None);
-            self.shapes.len() - 1
-        });
+        }
         let now = self.now;
         let mut catalogue = std::mem::take(&mut self.catalogue);
         let policy = &state.policy.devices;
@@ -384,12 +388,11 @@ impl Queue {
         let mut new = || Arc::new(group.iter().zip(&key.parts).map(&mut asks).collect());
         let (fit, asks) = match key.class {
             None => (at, new()),
-            Some(_) => self.enter_fit(key, new),
+            Some(_) => self.enter_fit(&key, new),
         };
         self.catalogue = catalogue;
         let waiting = BTreeSet::new();
         self.shapes[at] = Some(Shape { array: key.array, waiting, asks, fit, gate: None });
-        self.by_key.insert(place, at);
         self.fresh.insert(at);
         at
     }

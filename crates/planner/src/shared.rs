@@ -5,35 +5,33 @@ use muster_model::{JobSpec, Request};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Reads like the request, and is compared by what it says; by its digest first.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedRequest {
     spec: Arc<JobSpec>,
-    print: OnceLock<u64>,
+    /// The digest of what it says.
+    print: u64,
 }
 
 impl SharedRequest {
     /// The request of a job.
     pub(crate) fn of(spec: &Arc<JobSpec>) -> Self {
-        Self { spec: Arc::clone(spec), print: OnceLock::new() }
+        Self { spec: Arc::clone(spec), print: print(&spec.request) }
     }
 
     /// The request, to change it here and nowhere else.
-    pub(crate) fn change(&mut self) -> &mut Request {
-        self.print = OnceLock::new();
-        &mut Arc::make_mut(&mut self.spec).request
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Request)) {
+        change(&mut Arc::make_mut(&mut self.spec).request);
+        self.print = print(&self.spec.request);
     }
+}
 
-    /// The digest of what it says, worked out once.
-    fn print(&self) -> u64 {
-        *self.print.get_or_init(|| {
-            let mut print = Print::default();
-            (**self).hash(&mut print);
-            print.finish()
-        })
-    }
+fn print(request: &Request) -> u64 {
+    let mut print = Print::default();
+    request.hash(&mut print);
+    print.finish()
 }
 
 impl From<Request> for SharedRequest {
@@ -52,7 +50,8 @@ impl Deref for SharedRequest {
 
 impl PartialEq for SharedRequest {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.spec, &other.spec) || **self == **other
+        let is_same = Arc::ptr_eq(&self.spec, &other.spec);
+        is_same || (self.print == other.print && **self == **other)
     }
 }
 
@@ -69,13 +68,13 @@ impl Ord for SharedRequest {
         if Arc::ptr_eq(&self.spec, &other.spec) {
             return Ordering::Equal;
         }
-        self.print().cmp(&other.print()).then_with(|| (**self).cmp(&**other))
+        self.print.cmp(&other.print).then_with(|| (**self).cmp(&**other))
     }
 }
 
 impl Hash for SharedRequest {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.print());
+        state.write_u64(self.print);
     }
 }
 

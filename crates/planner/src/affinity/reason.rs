@@ -23,7 +23,7 @@ pub(crate) fn without(ask: &Ask, kind: RuleKind) -> Ask {
         RuleKind::Spread => affinity.spread.clear(),
     }
     let some = affinity != Affinity::default();
-    loose.wants_mut().request.change().affinity = some.then(|| Arc::new(affinity));
+    loose.wants_mut().request.change(|request| request.affinity = some.then(|| Arc::new(affinity)));
     loose
 }
 
