@@ -7,8 +7,9 @@
 use crate::profile::{FOREVER, NEVER, Tick};
 use std::sync::Arc;
 
-/// A block is cut in two beyond so many stretches.
-const BLOCK_MAX: usize = 96;
+/// A block is cut in two beyond so many stretches: as many as fit into a kibibyte, which allocators
+/// keep at hand.
+const BLOCK_MAX: usize = 42;
 
 /// A node can give enough from `from` to `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,11 +39,17 @@ fn length(hole: &Hole) -> Tick {
     if hole.to == FOREVER { FOREVER } else { hole.to.saturating_sub(hole.from) }
 }
 
+fn with_room(holes: &[Hole]) -> Vec<Hole> {
+    let mut copy = Vec::with_capacity(BLOCK_MAX);
+    copy.extend_from_slice(holes);
+    copy
+}
+
 impl Block {
     /// `None` of no holes.
-    fn of(holes: Vec<Hole>) -> Option<Self> {
-        let first = *holes.first()?;
-        let mut block = Self { first, longest: 0, latest: Tick::MIN, holes: Arc::new(holes) };
+    fn of(holes: &[Hole]) -> Option<Self> {
+        let (first, holes) = (*holes.first()?, Arc::new(with_room(holes)));
+        let mut block = Self { first, longest: 0, latest: Tick::MIN, holes };
         block.measure();
         Some(block)
     }
@@ -52,9 +59,23 @@ impl Block {
         self.latest = self.holes.iter().map(|h| h.to).max().unwrap_or(Tick::MIN);
     }
 
-    /// The holes, to change them.
+    /// The holes, to change them. A copy has room for all that a block may have.
     fn holes_mut(&mut self) -> &mut Vec<Hole> {
+        if Arc::get_mut(&mut self.holes).is_none() {
+            self.holes = Arc::new(with_room(&self.holes));
+        }
         Arc::make_mut(&mut self.holes)
+    }
+
+    /// Cuts the block in two where it is full; the second part.
+    fn cut(&mut self) -> Option<Self> {
+        if self.holes.len() < BLOCK_MAX {
+            return None;
+        }
+        let rest = Self::of(&self.holes[BLOCK_MAX / 2..]);
+        self.holes_mut().truncate(BLOCK_MAX / 2);
+        self.measure();
+        rest
     }
 }
 
@@ -71,7 +92,7 @@ pub(crate) fn last_start(from: Tick, to: Tick, length: Tick) -> Option<Tick> {
 impl Holes {
     pub(crate) fn of(mut holes: Vec<Hole>) -> Self {
         holes.sort_unstable();
-        let blocks = holes.chunks(BLOCK_MAX / 2).filter_map(|c| Block::of(c.to_vec()));
+        let blocks = holes.chunks(BLOCK_MAX / 2).filter_map(Block::of);
         Self { blocks: blocks.collect() }
     }
 
@@ -83,21 +104,21 @@ impl Holes {
 
     pub(crate) fn insert(&mut self, hole: Hole) {
         if self.blocks.is_empty() {
-            self.blocks.extend(Block::of(vec![hole]));
+            self.blocks.extend(Block::of(&[hole]));
             return;
         }
-        let at = self.block_of(&hole);
+        let mut at = self.block_of(&hole);
+        if let Some(rest) = self.blocks[at].cut() {
+            let is_in_rest = rest.first <= hole;
+            self.blocks.insert(at + 1, rest);
+            at += usize::from(is_in_rest);
+        }
         let block = &mut self.blocks[at];
         let place = block.holes.partition_point(|h| *h < hole);
         block.holes_mut().insert(place, hole);
         block.first = block.first.min(hole);
         block.longest = block.longest.max(length(&hole));
         block.latest = block.latest.max(hole.to);
-        if block.holes.len() > BLOCK_MAX {
-            let rest = Block::of(block.holes_mut().split_off(BLOCK_MAX / 2));
-            block.measure();
-            self.blocks.splice(at + 1..=at, rest);
-        }
     }
 
     pub(crate) fn remove(&mut self, hole: Hole) {
