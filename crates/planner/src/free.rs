@@ -379,13 +379,15 @@ impl NodeView {
         self.by_user += u32::from(kind == Exclusive::User);
     }
 
-    /// True where it can be used by everybody, nobody on it minds others, and nothing on it is
-    /// promised: what it has free now it has as long as nobody takes it.
+    /// True where it can be used by everybody and nobody on it minds others: amounts alone decide
+    /// who finds room here.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.usable && self.node.taints.is_empty() && self.picky == 0
+    }
+
+    /// True where nothing on it is promised: what it has free now it has as long as nobody takes it.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.usable
-            && self.node.taints.is_empty()
-            && self.picky == 0
-            && self.reserved.is_empty()
+        self.reserved.is_empty()
             && self.profile.begins_with(self.free_cpu_count, self.free_memory, self.free_devices)
     }
 

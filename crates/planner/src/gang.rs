@@ -154,29 +154,26 @@ impl Search<'_> {
             return Err(Vec::new());
         };
         let from = *skip;
-        let mut found: Vec<(usize, usize)> = Vec::with_capacity(order.len().saturating_sub(from));
         for (rank, node) in order.iter().copied().enumerate().skip(from) {
             if members.contains(node) {
                 work.fits += 1;
                 if self.takes_part(node).is_some() {
                     leaves.add(node, rank, self.world.weight(node));
-                    found.push((rank, node));
                 }
             }
-            if found.is_empty() {
+            if leaves.is_empty() {
                 *skip = rank + 1;
             }
         }
-        let of = |(rank, node): (usize, usize)| Candidate {
-            node,
-            rank,
-            forced: false,
-            amounts: Vec::new(),
+        let Some(best) = leaves.best() else {
+            // All have been looked at, and are counted.
+            return Err(self.candidates(order, skip, &mut Work::default()));
         };
-        let Some(best) = leaves.best() else { return Err(found.into_iter().map(of).collect()) };
         let map = self.world.map();
-        let inside = found.into_iter().filter(|(_, node)| map.cell(*node) == best);
-        let chosen: Vec<Candidate> = inside.take(self.bounds.0 as usize).map(of).collect();
+        let inside = order.iter().copied().enumerate().skip(*skip);
+        let inside = inside.filter(|(_, node)| map.cell(*node) == best && members.contains(*node));
+        let chosen = inside.filter_map(|(rank, node)| self.candidate(rank, node));
+        let chosen: Vec<Candidate> = chosen.take(self.bounds.0 as usize).collect();
         Ok(spread(self.world, self.ask, self.span, chosen.iter().collect()))
     }
 

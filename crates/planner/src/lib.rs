@@ -31,6 +31,7 @@ mod groups;
 mod holes;
 mod levels;
 pub mod limits;
+mod members;
 mod natural;
 mod order;
 mod orders;

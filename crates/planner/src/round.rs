@@ -119,6 +119,8 @@ pub(crate) struct Walk {
     pub(crate) promises_are_off: bool,
     last_looked_at: Option<JobId>,
     stopped_at: Option<OrderKey>,
+    /// Room for a list of nodes.
+    pub(crate) nodes: Vec<usize>,
 }
 
 /// What a walk knows of a shape.
@@ -223,6 +225,7 @@ impl Walk {
             promises_are_off: false,
             last_looked_at: None,
             stopped_at: None,
+            nodes: Vec::new(),
         }
     }
 
@@ -271,8 +274,10 @@ impl Round<'_> {
             let key = self.keys.live(*waiting.first()?);
             Some(First { key, at: at as u32, waiting: waiting.len() as u32 })
         };
-        let mut firsts: Vec<First> = shapes.filter_map(first).collect();
-        firsts.sort_unstable();
+        let mut firsts: Vec<First> = Vec::with_capacity(self.cache.queue.shapes.len());
+        firsts.extend(shapes.filter_map(first));
+        // Mostly in order already: this sort makes use of that.
+        firsts.sort();
         self.firsts = Arc::new(firsts);
     }
 

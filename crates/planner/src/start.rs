@@ -155,14 +155,28 @@ impl Round<'_> {
         let spreads = self.state.policy.nodes == NodeChoice::Spread;
         let most = if spreads { usize::MAX } else { FEW_NODES };
         let open = holes.open_at(tick(span.from), span.end());
-        let mut nodes: Vec<usize> = open.map(|h| h.node as usize).take(most).collect();
+        let mut nodes = std::mem::take(&mut walk.nodes);
+        nodes.clear();
+        nodes.extend(open.map(|h| h.node as usize).take(most));
         self.work.slots += 1;
-        if nodes.len() < least {
-            return None;
-        }
+        let enough = nodes.len() >= least;
+        let picks = enough.then(|| self.picks_of(walk, (at, level), ask, span, &mut nodes));
+        walk.nodes = nodes;
+        picks.flatten()
+    }
+
+    /// As [`Self::picks_now`], of the nodes that are open at the level: all of them, or the first.
+    fn picks_of(
+        &mut self,
+        walk: &mut Walk,
+        (at, level): (Option<AskAt>, usize),
+        ask: &Ask,
+        span: Span,
+        nodes: &mut [usize],
+    ) -> Option<Picks> {
         let world = &self.cache.world;
         let mut anew = Cursor::default();
-        if spreads {
+        if self.state.policy.nodes == NodeChoice::Spread {
             let idle = world.idle_beside();
             let key = |node: &usize| world.preference(*node, NodeChoice::Spread, &idle);
             nodes.sort_by_cached_key(key);
@@ -184,7 +198,7 @@ impl Round<'_> {
             cursor.skip(*shut);
             return place_with_cursor(world, ask, span, &self.order, cursor, &mut self.work);
         }
-        place_with_cursor(world, ask, span, &nodes, &mut anew, &mut self.work)
+        place_with_cursor(world, ask, span, nodes, &mut anew, &mut self.work)
     }
 }
 

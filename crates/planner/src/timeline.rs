@@ -66,7 +66,11 @@ fn first(
         if before.is_some_and(|before| from >= before) {
             return None;
         }
-        match Sweep::new(world, ask, world.level(level)?).first(tick(from), before, work)? {
+        let spare = std::mem::take(&mut world.spare);
+        let mut sweep = Sweep::new(world, ask, world.level(level)?, spare);
+        let found = sweep.first(tick(from), before, work);
+        world.spare = sweep.into_spare();
+        match found? {
             Found::At(at, picks) => return Some((at, picks)),
             Found::LicencesFrom(at) => from = at,
         }
@@ -78,6 +82,17 @@ enum Found {
     At(Timestamp, Picks),
     /// Nodes would be there, but not before this are the licences.
     LicencesFrom(Timestamp),
+}
+
+/// A node that is open, or will be: whichever of these comes first goes first.
+type Turn = Reverse<(Tick, usize, Tick)>;
+
+/// Room for a walk, which the next one uses again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spare {
+    open: Vec<Turn>,
+    later: Vec<Turn>,
+    nodes: Vec<(Tick, usize)>,
 }
 
 /// A walk over the stretches of a level in order of time.
@@ -97,15 +112,18 @@ struct Sweep<'a> {
     /// How often the exact rules found nothing.
     failed: u32,
     /// Nodes that are open: (last start, node, open since).
-    open: BinaryHeap<Reverse<(Tick, usize, Tick)>>,
+    open: BinaryHeap<Turn>,
     /// Nodes that open later: (opens, node, last start).
-    later: BinaryHeap<Reverse<(Tick, usize, Tick)>>,
+    later: BinaryHeap<Turn>,
     /// Other instants at which something changes.
     wakes: BTreeSet<Tick>,
+    /// Those at which a reservation begins or is over, ascending.
+    edges: &'a [Tick],
+    nodes: Vec<(Tick, usize)>,
 }
 
 impl<'a> Sweep<'a> {
-    fn new(world: &'a World, ask: &'a Ask, level: &'a Level) -> Self {
+    fn new(world: &'a World, ask: &'a Ask, level: &'a Level, spare: Spare) -> Self {
         let length = match ask.length().seconds() {
             Some(limit) => i64::try_from(limit.0.saturating_mul(1000)).unwrap_or(FOREVER),
             None => FOREVER,
@@ -113,10 +131,13 @@ impl<'a> Sweep<'a> {
         let shares = ask.kind() != Exclusive::User && !world.is_picky();
         let plain =
             shares && ask.is_uniform() && world.map().span() == muster_model::Span::Anywhere;
-        let (open, later) = (BinaryHeap::new(), BinaryHeap::new());
+        let Spare { mut open, mut later, nodes } = spare;
+        open.clear();
+        later.clear();
+        let (open, later) = (BinaryHeap::from(open), BinaryHeap::from(later));
         let count = ask.node_bounds().map_or(1, |b| b.0) as usize;
-        let mut wakes: BTreeSet<Tick> =
-            world.bookings().edges(world.now()).filter(|_| ask.heeds()).map(tick).collect();
+        let mut wakes = BTreeSet::new();
+        let edges = if ask.heeds() { world.bookings().edges_after(world.now()) } else { &[] };
         let social = world.social();
         let heeds_jobs = ask.affinity().is_some_and(Affinity::looks_at_jobs);
         let plain = plain && !social.has_apart();
@@ -126,7 +147,25 @@ impl<'a> Sweep<'a> {
         }
         let booked = ask.heeds() && !world.bookings().is_empty();
         let failed = 0;
-        Self { world, ask, level, length, count, plain, booked, failed, open, later, wakes }
+        Self {
+            world,
+            ask,
+            level,
+            length,
+            count,
+            plain,
+            booked,
+            failed,
+            open,
+            later,
+            wakes,
+            edges,
+            nodes,
+        }
+    }
+
+    fn into_spare(self) -> Spare {
+        Spare { open: self.open.into_vec(), later: self.later.into_vec(), nodes: self.nodes }
     }
 
     fn end_of(&self, start: Tick) -> Tick {
@@ -165,9 +204,10 @@ impl<'a> Sweep<'a> {
     }
 
     /// The first instant from `at` on at which the exact rules find nodes.
-    fn first(mut self, at: Tick, before: Option<Timestamp>, work: &mut Work) -> Option<Found> {
+    fn first(&mut self, at: Tick, before: Option<Timestamp>, work: &mut Work) -> Option<Found> {
         let mut at = at;
         self.wakes = self.wakes.split_off(&at.saturating_add(1));
+        self.edges = &self.edges[self.edges.partition_point(|edge| *edge <= at)..];
         let level = self.level;
         for hole in level.holes.open_at(at, self.end_of(at)) {
             self.add(hole, at, work);
@@ -192,12 +232,14 @@ impl<'a> Sweep<'a> {
             changed = false;
             let opens = rest.peek().map(|h| h.from);
             let later = self.later.peek().map(|Reverse(l)| l.0);
-            let next = [opens, later, self.wakes.first().copied()].into_iter().flatten().min()?;
+            let (wake, edge) = (self.wakes.first().copied(), self.edges.first().copied());
+            let next = [opens, later, wake, edge].into_iter().flatten().min()?;
             if before.is_some_and(|before| instant(next) >= before) {
                 return None;
             }
             at = next;
-            changed |= self.wakes.remove(&at);
+            changed |= self.wakes.remove(&at) | (edge == Some(at));
+            self.edges = &self.edges[usize::from(edge == Some(at))..];
             while let Some(hole) = rest.next_if(|h| h.from == at) {
                 let known = self.open.len();
                 self.add(hole, at, work);
@@ -219,13 +261,25 @@ impl<'a> Sweep<'a> {
         !self.booked
             || self.failed < BESIDE_RESERVATIONS_MAX
             || at == NEVER
-            || self.world.bookings().edges(self.world.now()).any(|edge| tick(edge) == at)
+            || self.world.bookings().edges_after(self.world.now()).binary_search(&at).is_ok()
     }
 
     /// The nodes that the exact rules take at an instant, of those that are open.
-    fn choose(&self, at: Tick, work: &mut Work) -> Option<Picks> {
-        let mut nodes: Vec<(Tick, usize)> =
-            self.open.iter().map(|Reverse((_, node, from))| (*from, *node)).collect();
+    fn choose(&mut self, at: Tick, work: &mut Work) -> Option<Picks> {
+        let mut nodes = std::mem::take(&mut self.nodes);
+        nodes.clear();
+        nodes.extend(self.open.iter().map(|Reverse((_, node, from))| (*from, *node)));
+        let picks = self.choose_among(&mut nodes, at, work);
+        self.nodes = nodes;
+        picks
+    }
+
+    fn choose_among(
+        &self,
+        nodes: &mut [(Tick, usize)],
+        at: Tick,
+        work: &mut Work,
+    ) -> Option<Picks> {
         let span = Span::of(self.world.now(), instant(at), self.ask.length());
         // One node is near to itself: the first will do. Several have some to choose among.
         let spare = if self.count == 1 && self.plain { 3 } else { SPARE };
@@ -246,7 +300,7 @@ impl<'a> Sweep<'a> {
             return None;
         }
         nodes.sort_unstable_by_key(|n| preference(at, *n));
-        let order: Vec<usize> = nodes.into_iter().map(|n| n.1).collect();
+        let order: Vec<usize> = nodes.iter().map(|n| n.1).collect();
         place(self.world, self.ask, span, &order, work)
     }
 }

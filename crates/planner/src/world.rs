@@ -6,22 +6,17 @@ use crate::devices;
 use crate::free::{Holding, NodeView, OVERDUE_MS, Pool, Reserved, Span};
 use crate::gang::Picks;
 use crate::levels::{Level, Levels, Saved};
+use crate::members::Members;
 use crate::natural::natural;
 use crate::profile::{FOREVER, instant, tick};
 use crate::reservations::Bookings;
+use crate::timeline::Spare;
 use crate::topology::Map;
 use muster_model::{
     Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The nodes of a partition.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Members {
-    list: Vec<usize>,
-    words: Vec<u64>,
-}
 
 /// A node's free and its own amounts, side by side for quick looks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,8 +25,9 @@ struct Column {
     own: Floor,
     weight: u32,
     shy_taints: u32,
-    /// It can be used, nobody on it minds others, and nothing on it is promised: what is free now
-    /// stays free.
+    /// Amounts alone decide who finds room on it, as far as it is not reserved.
+    plain: bool,
+    /// What is free now stays free.
     quiet: bool,
 }
 
@@ -60,6 +56,8 @@ pub(crate) struct World {
     quiet: bool,
     map: Map,
     social: Social,
+    /// Room for walks over time.
+    pub(crate) spare: Spare,
 }
 
 /// Which nodes of a bare world may be used.
@@ -69,24 +67,6 @@ pub(crate) enum Bare {
     Usable,
     /// All, with every device healthy.
     All,
-}
-
-impl Members {
-    pub(crate) fn contains(&self, node: usize) -> bool {
-        self.words.get(node / 64).is_some_and(|w| w & (1 << (node % 64)) != 0)
-    }
-
-    pub(crate) fn list(&self) -> &[usize] {
-        &self.list
-    }
-
-    fn insert(&mut self, node: usize) {
-        if self.words.len() <= node / 64 {
-            self.words.resize(node / 64 + 1, 0);
-        }
-        self.words[node / 64] |= 1 << (node % 64);
-        self.list.push(node);
-    }
 }
 
 impl World {
@@ -299,6 +279,7 @@ impl World {
             },
             weight: view.node.weight,
             shy_taints: view.shy_taints(),
+            plain: view.is_plain(),
             quiet: view.is_quiet(),
         };
     }
@@ -325,12 +306,21 @@ impl World {
     pub(crate) fn tells(&self, node: usize, ask: &Ask, span: Span) -> Option<bool> {
         let need = ask.simple_need()?;
         let column = &self.columns[node];
-        let is_now = span.from == span.now && (self.bookings.is_empty() || !ask.heeds());
-        (is_now && column.quiet).then(|| {
-            need.cpus <= column.free.cpus
-                && need.gpu_total() <= column.free.gpus
-                && need.memory <= column.free.memory
-        })
+        if !column.plain || !self.bookings.leaves(node, ask) {
+            return None;
+        }
+        let has = if span.from == span.now && column.quiet {
+            column.free
+        } else {
+            let least = self.views[node].profile.least(tick(span.from), span.end());
+            least.map_or(Floor::default(), |least| Floor {
+                cpus: least.cpus,
+                gpus: least.devices.count_ones(),
+                memory: least.memory,
+            })
+        };
+        let (cpus, gpus) = (need.cpus <= has.cpus, need.gpu_total() <= has.gpus);
+        Some(cpus && gpus && need.memory <= has.memory)
     }
 
     /// Takes up a job that has resources.

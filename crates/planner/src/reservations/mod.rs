@@ -17,6 +17,7 @@ pub use slot::Slot;
 
 use crate::ask::Ask;
 use crate::free::{DeviceMask, NodeView, Span, bit};
+use crate::profile::{Tick, instant, tick};
 use crate::world::World;
 use muster_model::{
     CpuSet, Exclusive, Job, JobId, NodeId, Reservation, ReservationFlag, ReservedPart, Seconds,
@@ -53,6 +54,10 @@ pub(crate) struct Bookings {
     /// By node, ascending.
     on_node: BTreeMap<usize, Vec<usize>>,
     inside: BTreeMap<JobId, usize>,
+    /// The nodes of `on_node` as bits.
+    booked: Vec<u64>,
+    /// When occurrences begin or are over, ascending, each once.
+    edges: Vec<Tick>,
 }
 
 impl Booking {
@@ -118,10 +123,17 @@ impl Bookings {
             let booking = Booking::of(reservation, slots);
             for node in booking.nodes.keys() {
                 bookings.on_node.entry(*node).or_default().push(at);
+                if bookings.booked.len() <= node / 64 {
+                    bookings.booked.resize(node / 64 + 1, 0);
+                }
+                bookings.booked[node / 64] |= 1 << (node % 64);
             }
+            bookings.edges.extend(booking.windows.iter().flat_map(|w| [w.start, w.end]).map(tick));
             bookings.by_name.insert(booking.name.clone(), at);
             bookings.list.push(booking);
         }
+        bookings.edges.sort_unstable();
+        bookings.edges.dedup();
         bookings
     }
 
@@ -163,8 +175,18 @@ impl Bookings {
 
     /// Instants after `now` at which an occurrence begins or is over.
     pub(crate) fn edges(&self, now: Timestamp) -> impl Iterator<Item = Timestamp> {
-        let windows = self.list.iter().flat_map(|b| &b.windows);
-        windows.flat_map(|w| [w.start, w.end]).filter(move |at| *at > now)
+        self.edges_after(now).iter().copied().map(instant)
+    }
+
+    /// As [`Self::edges`], ascending and each once.
+    pub(crate) fn edges_after(&self, now: Timestamp) -> &[Tick] {
+        &self.edges[self.edges.partition_point(|edge| *edge <= tick(now))..]
+    }
+
+    /// True where no reservation says anything about such a job on the node.
+    pub(crate) fn leaves(&self, node: usize, ask: &Ask) -> bool {
+        let is_booked = self.booked.get(node / 64).is_some_and(|w| w & (1 << (node % 64)) != 0);
+        ask.heedless || self.list.is_empty() || (!is_booked && ask.inside.is_none())
     }
 
     /// Instants at which a shorter limit could end: where others' time begins, or its own is over.

@@ -58,6 +58,11 @@ impl<'a> Leaves<'a> {
         leaf.nodes += 1;
     }
 
+    /// True where there is no candidate yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.weight.is_none()
+    }
+
     /// The number of the best path whose domain holds the job; `None` where none does, or where
     /// more than that decides.
     pub(crate) fn best(&self) -> Option<usize> {
