@@ -106,6 +106,16 @@ fn array_tasks_that_keep_apart_take_a_node_each() {
 }
 
 #[test]
+fn c05_whose_job_it_is_may_be_ruled_out() {
+    // A namespace is an owner here: whoever is labelled and not one's own is kept away from.
+    let mut lab = Lab::new("node n1 cpus=4 mem=8G\nnode n2 cpus=4 mem=8G");
+    runs(&mut lab, "own user=ada label=team:a nodelist=n1");
+    runs(&mut lab, "other user=mara label=team:b nodelist=n2");
+    let job = "new user=ada apart=node:team&user!=ada";
+    assert_eq!(lab.places(&["n1", "n2"], job), ["n1"]);
+}
+
+#[test]
 fn c06_spread_with_a_least_number_of_places() {
     let mut lab = Lab::new(
         "

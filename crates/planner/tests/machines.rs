@@ -177,6 +177,18 @@ fn t16_three_of_five_and_three() {
     assert_eq!(gpus("M11", &[], &want(3)), [5, 6, 7]);
     let four = gpus("M11", &[], &want(4));
     assert!(four.iter().all(|i| *i < 5), "{four:?}");
+    // (b) and (d): the same on each of two such nodes.
+    for (count, is_right) in [(3, (|i| i >= 5) as fn(u32) -> bool), (4, |i| i < 5)] {
+        let mut lab = Lab::new("node n[1-2] machine=M11");
+        let id = lab.submit(&format!("j nodes=2 gpus-per-node={count} mem=1G time=10"));
+        let plan = lab.plan();
+        let nodes = &placement(&plan, id).expect("it starts").nodes;
+        assert_eq!(nodes.len(), 2);
+        for share in nodes {
+            let own: Vec<u32> = share.devices.iter().map(|d| d.index).collect();
+            assert!(own.len() == count && own.iter().all(|i| is_right(*i)), "{own:?}");
+        }
+    }
 }
 
 #[test]

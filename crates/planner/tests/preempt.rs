@@ -173,6 +173,28 @@ fn two_preemptors_do_not_count_on_the_same_victim() {
 }
 
 #[test]
+fn c18_two_owners_do_not_take_the_same_borrowed_quota_back() {
+    // Three accounts have four each of twelve; one runs two jobs of six, the others want theirs.
+    let mut lab = Lab::new(
+        "node n1 cpus=12 mem=64G\npolicy reclaim=requeue\naccount a guarantee-cpus=4\n\
+         account b guarantee-cpus=4\naccount c guarantee-cpus=4",
+    );
+    lab.submit("a1 account=a cpus=6 mem=1G time=100");
+    lab.submit("a2 account=a cpus=6 mem=1G time=100");
+    let now = lab.unchecked_plan();
+    lab.carry_out(&now);
+    lab.at_minute(1);
+    lab.submit("b1 account=b cpus=4 mem=1G time=10");
+    lab.submit("c1 account=c cpus=4 mem=1G time=10");
+    let now = lab.unchecked_plan();
+    assert_eq!(rules(&lab, &now), BTreeSet::new());
+    // Never one victim for both: each has its own, or one newcomer waits.
+    let claims = preempts(&now).iter().map(|p| p.starts.len()).sum::<usize>();
+    assert!(victims(&now).len() >= claims, "{now:#?}");
+    assert!(claims >= 1);
+}
+
+#[test]
 fn a_preemption_never_goes_in_a_circle() {
     // By tier one is above the other, by QOS the other is above the one: tier decides.
     let mut lab = Lab::new(
