@@ -111,6 +111,13 @@ pub enum Order {
     Suspend,
     /// Let them go on.
     Resume,
+    /// Keep only these of the job's nodes: TERM, wait, KILL of the tasks on the others.
+    Resize {
+        /// Their names.
+        nodes: Vec<String>,
+        /// Seconds between TERM and KILL.
+        grace_s: u64,
+    },
     /// Change the time limit.
     SetTimeLimit {
         /// The new limit in seconds of run time, absent for none.
@@ -301,6 +308,9 @@ pub enum Event {
         /// It left a core dump.
         #[serde(default)]
         core_dumped: bool,
+        /// The job gave up the node that it was on: how it ended says nothing of the step.
+        #[serde(default)]
+        given_up: bool,
     },
     /// The step and all of its processes ended.
     StepEnded {

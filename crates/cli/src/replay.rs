@@ -144,6 +144,12 @@ fn lines_of(text: &mut String, state: &State, plan: &Plan) {
                 let _ = writeln!(text, "  reject {}: {reason}", title(state, *job));
             }
             Decision::Preempt(preempt) => preempt_lines(text, state, preempt),
+            Decision::Grow(victim) => {
+                let keeps = victim.keeps.iter().flat_map(|keeps| &keeps.nodes);
+                let names: Vec<String> = keeps.map(|share| state.node_name(share.node)).collect();
+                let (title, mode) = (title(state, victim.job), victim.mode.word());
+                let _ = writeln!(text, "  grow {title} to {}: {mode}", fold_hosts(&names));
+            }
             Decision::Evict { job, node, taint, .. } => {
                 let node = state.node_name(*node);
                 let _ = writeln!(text, "  end {} on {node}: {taint}", title(state, *job));

@@ -31,6 +31,9 @@ section! {
         order: VictimOrder = VictimOrder::Fewest, "word";
         /// A planning round looks for room for at most so many waiting jobs.
         depth: u32 = 16, "number";
+        /// Elastic jobs get more nodes that nobody can use once they have run so long since they
+        /// last started.
+        grow_after: Duration = Duration(600), "duration";
     }
 }
 
@@ -60,6 +63,7 @@ impl From<&PreemptionSection> for Preemption {
             exempt: section.exempt.into(),
             order: section.order,
             depth: section.depth,
+            grow_after: section.grow_after.into(),
         }
     }
 }
@@ -103,6 +107,7 @@ fn rules(
 /// Contradictions: they are told with their place before anything is taken up.
 pub(crate) fn check(config: &Config, say: &mut Say) {
     let policy = &config.preemption;
+    shrinks(config, say);
     if policy.reclaim == PreemptMode::Suspend {
         let message = "reclaim cannot suspend: a suspended job keeps its GPUs and memory";
         let hint = Some("use requeue, checkpoint or cancel".to_owned());
@@ -124,6 +129,25 @@ pub(crate) fn check(config: &Config, say: &mut Say) {
         say("preemption", 0, "reservations", message.to_owned(), hint);
     }
     qos(config, partitions_say, say);
+}
+
+/// Giving up nodes is between the planner and jobs that say that they can.
+fn shrinks(config: &Config, say: &mut Say) {
+    let mut check = |kind: &str, at: usize, key: &str, mode: Option<PreemptMode>| {
+        if mode == Some(PreemptMode::Shrink) {
+            let message = "shrink is no mode to set: elastic jobs give up nodes by themselves";
+            let hint = Some("use off, cancel, requeue, checkpoint or suspend".to_owned());
+            say(kind, at, key, message.to_owned(), hint);
+        }
+    };
+    check("preemption", 0, "mode", Some(config.preemption.mode));
+    check("preemption", 0, "reclaim", Some(config.preemption.reclaim));
+    for (i, partition) in config.partition.iter().enumerate() {
+        check("partition", i, "preempt_mode", partition.preempt_mode);
+    }
+    for (i, qos) in config.qos.iter().enumerate() {
+        check("qos", i, "preempt_mode", qos.preempt_mode);
+    }
 }
 
 fn qos(config: &Config, partitions_say: bool, say: &mut Say) {

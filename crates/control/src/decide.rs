@@ -4,7 +4,8 @@ use crate::round::Breach;
 use crate::turn::Turn;
 use muster_model::placement::{DeviceGrant, NodeShare};
 use muster_model::{
-    ApplyError, Decision, EventKind, Hold, Job, JobId, Node, Plan, Reason, Start, State, StopCause,
+    ApplyError, Decision, EventKind, Hold, Job, JobId, Node, Placement, Plan, Reason, Start, State,
+    StopCause, Victim,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,6 +37,10 @@ pub(crate) fn apply(turn: &mut Turn, base: &State, plan: &Plan) -> Result<Outcom
                 turn.apply(EventKind::JobRejected { job: *job, reason: reason.clone() })?;
             }
             Decision::Preempt(preempt) => crate::preempt::apply(turn, preempt)?,
+            Decision::Grow(victim) => {
+                let (victim, by) = (Victim::clone(victim), victim.job);
+                turn.apply(EventKind::JobPreempted { victim, by })?;
+            }
             Decision::Turns(changes) => {
                 for change in changes {
                     let (job, attempt) = (change.job, change.attempt);
@@ -113,7 +118,7 @@ fn jobs_of(decision: &Decision) -> Vec<JobId> {
         Decision::Reject { job, .. } | Decision::Resume { job } => vec![*job],
         Decision::Preempt(preempt) => preempt.starts.iter().map(|s| s.job).collect(),
         // A running job cannot be held.
-        Decision::Evict { .. } => Vec::new(),
+        Decision::Grow(_) | Decision::Evict { .. } => Vec::new(),
         Decision::Turns(changes) => changes.iter().map(|change| change.job).collect(),
     }
 }
@@ -134,6 +139,7 @@ fn still_holds(state: &State, base: &State, decision: &Decision) -> bool {
             preempt.starts.iter().all(|start| start_holds(state, base, start))
                 && crate::preempt::still_holds(state, base, preempt)
         }
+        Decision::Grow(victim) => grows_still(state, base, victim),
         Decision::Resume { job } => {
             unchanged(state, base, *job).is_some_and(|job| job.yields_cpus())
         }
@@ -147,6 +153,18 @@ fn still_holds(state: &State, base: &State, decision: &Decision) -> bool {
     }
 }
 
+/// As [`start_holds`], for one that starts again where more nodes are held for it; nobody came
+/// meanwhile who could use them.
+fn grows_still(state: &State, base: &State, victim: &Victim) -> bool {
+    let Some(placement) = &victim.keeps else { return false };
+    unchanged(state, base, victim.job).is_some_and(|job| job.attempt == victim.attempt)
+        && (state.index.pending.ptr_eq(&base.index.pending)
+            || state.index.pending == base.index.pending)
+        && state.reservations == base.reservations
+        && shares_hold(state, base, placement)
+        && rules_hold(state, base, &placement.partition)
+}
+
 fn start_holds(state: &State, base: &State, start: &Start) -> bool {
     let Some(job) = unchanged(state, base, start.job) else { return false };
     job.is_pending()
@@ -154,7 +172,7 @@ fn start_holds(state: &State, base: &State, start: &Start) -> bool {
         // What was reserved meanwhile, the plan did not know.
         && state.reservations == base.reservations
         && start.attempt == job.attempt + 1
-        && nodes_hold(state, base, start)
+        && shares_hold(state, base, &start.placement)
         && rules_hold(state, base, &start.placement.partition)
         && throttle_holds(state, job)
 }
@@ -165,8 +183,8 @@ pub(crate) fn unchanged<'a>(state: &'a State, base: &State, job: JobId) -> Optio
     Arc::ptr_eq(now, then).then_some(now)
 }
 
-fn nodes_hold(state: &State, base: &State, start: &Start) -> bool {
-    start.placement.nodes.iter().all(|share| {
+fn shares_hold(state: &State, base: &State, placement: &Placement) -> bool {
+    placement.nodes.iter().all(|share| {
         match (state.nodes.get(&share.node), base.nodes.get(&share.node)) {
             (Some(now), Some(then)) => Arc::ptr_eq(now, then) || node_holds(now, then, share),
             _ => false,

@@ -187,7 +187,10 @@ fn repeat_orders(turn: &Turn, engine: &EngineName, aftermath: &mut Aftermath) {
         .active
         .iter()
         .filter_map(|id| turn.state.jobs.get(id))
-        .filter(|job| job.state != JobState::Running || job.suspend || !job.signals.is_empty())
+        .filter(|job| {
+            let wanted = job.suspend || job.resize.is_some() || !job.signals.is_empty();
+            job.state != JobState::Running || wanted
+        })
         .flat_map(|job| orders_of(&turn.state, job))
         .filter(|order| order.engine == *engine);
     aftermath.orders.extend(wanted);

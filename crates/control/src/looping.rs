@@ -409,11 +409,12 @@ impl Loop {
     }
 }
 
-/// True where a round may have something to do: a job waits, stands still for another, or takes
-/// turns.
+/// True where a round may have something to do: a job waits, stands still for another, takes turns
+/// or may grow.
 fn is_waiting(state: &muster_model::State) -> bool {
     let index = &state.index;
-    !index.pending.is_empty() || !index.evicted.is_empty() || !index.turns.is_empty()
+    let sets = [&index.pending, &index.evicted, &index.turns, &index.elastic];
+    sets.into_iter().any(|jobs| !jobs.is_empty())
 }
 
 /// However the writer ends, also by a fault: nobody goes on waiting for it.

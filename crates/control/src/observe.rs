@@ -1,6 +1,6 @@
 //! Observations of engines, turned into events.
 
-use crate::orders::Outgoing;
+use crate::orders::{Outgoing, names_of};
 use crate::turn::Turn;
 use muster_engine::{Observation, Order};
 use muster_model::{
@@ -36,6 +36,14 @@ pub(crate) fn observe(
         Observation::Suspended { job, attempt, suspended } => {
             if is_current(&turn.state, job, attempt) {
                 suspend(turn, job, attempt, suspended)?;
+            }
+        }
+        Observation::Resized { job, attempt, nodes } => {
+            // What it shall keep may have been decided anew meanwhile.
+            let keeps = turn.state.jobs.get(&job).and_then(|job| job.resize.as_ref());
+            let done = keeps.is_some_and(|keeps| names_of(&turn.state, keeps) == nodes);
+            if done && is_current(&turn.state, job, attempt) {
+                turn.apply(EventKind::JobResized { job, attempt })?;
             }
         }
         Observation::Signalled { job, number } => signalled(turn, job, number)?,

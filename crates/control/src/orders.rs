@@ -5,7 +5,8 @@
 
 use muster_engine::{ArrayFacts, Launch, Order};
 use muster_model::{
-    BlobId, EngineName, IndexRanges, Job, JobId, JobState, Node, Payload, Seconds, State, StopCause,
+    BlobId, EngineName, IndexRanges, Job, JobId, JobState, Node, Payload, Placement, Seconds,
+    State, StopCause,
 };
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub enum OrderKind {
     Launch,
     /// Another limit.
     Limit,
+    /// Give up nodes.
+    Resize,
     /// Stand still or go on.
     Suspend,
     /// The signal of this number.
@@ -58,6 +61,7 @@ impl Outgoing {
                 (*job, *attempt, OrderKind::Signal(*number))
             }
             Order::Suspend { job, attempt, .. } => (*job, *attempt, OrderKind::Suspend),
+            Order::Resize { job, attempt, .. } => (*job, *attempt, OrderKind::Resize),
             Order::Limit { job, attempt, .. } => (*job, *attempt, OrderKind::Limit),
             Order::Acknowledge { job, attempt } => (*job, *attempt, OrderKind::Acknowledge),
         };
@@ -78,6 +82,7 @@ impl Outgoing {
             (OrderKind::Signal(number), Some(job)) => {
                 job.signals.iter().any(|signal| signal.number == number)
             }
+            (OrderKind::Resize, Some(job)) => job.resize.is_some(),
             (OrderKind::Suspend | OrderKind::Limit, Some(job)) => job.state.holds_resources(),
             (_, None) => false,
         }
@@ -124,6 +129,12 @@ pub fn orders_of(state: &State, job: &Arc<Job>) -> Vec<Outgoing> {
         }
         _ => {}
     }
+    if let Some(keeps) = job.resize.as_ref().filter(|_| job.started.is_some()) {
+        let nodes = names_of(state, keeps);
+        let eviction = job.eviction.as_ref();
+        let grace = eviction.map_or(Seconds(0), |eviction| eviction.until.since(eviction.stop_at));
+        order(Order::Resize { job: id, attempt, nodes, grace }, None);
+    }
     for signal in &job.signals {
         let (number, signal, scope) = (signal.number, signal.signal, signal.scope);
         order(Order::Signal { job: id, attempt, number, signal, scope }, None);
@@ -155,6 +166,11 @@ pub(crate) fn limit_of(state: &State, job: &Job) -> Option<Outgoing> {
 pub(crate) fn engine_of(state: &State, job: &Job) -> Option<EngineName> {
     let first = job.placement.as_ref()?.nodes.first()?;
     state.nodes.get(&first.node).map(|node| node.engine.clone())
+}
+
+/// The nodes of a placement by name, in its order.
+pub(crate) fn names_of(state: &State, placement: &Placement) -> Vec<String> {
+    placement.nodes.iter().map(|share| state.node_name(share.node)).collect()
 }
 
 /// What a job that is being ended has between the polite and the final signal: the policy's wait;

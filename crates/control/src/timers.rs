@@ -130,7 +130,10 @@ fn next_of(state: &State, job: &Job, now: Timestamp) -> Option<Timestamp> {
         .map(|eviction| eviction.stop_at);
     // Its turn may come at each slice end.
     let turn = job.waits_for_turn().then(|| slice_end(now, state.policy.time_slice));
-    [deadline, eligible, checkpointed, turn].into_iter().flatten().min()
+    let rested = job.started.filter(|_| job.may_be_resized());
+    let rested = rested.map(|at| at.plus(state.policy.preemption.grow_after));
+    let rested = rested.filter(|at| *at > now);
+    [deadline, eligible, checkpointed, turn, rested].into_iter().flatten().min()
 }
 
 /// A running job whose deadline has come ends; a waiting one is the planner's to reject. One that
@@ -138,12 +141,12 @@ fn next_of(state: &State, job: &Job, now: Timestamp) -> Option<Timestamp> {
 fn expire(turn: &mut Turn, id: JobId) -> Result<(), ApplyError> {
     let at = turn.at;
     let asked = turn.state.jobs.get(&id).and_then(|job| {
-        job.eviction.as_ref().filter(|eviction| {
+        let due = job.eviction.as_ref().filter(|eviction| {
             job.stop.is_none() && eviction.mode == PreemptMode::Checkpoint && eviction.stop_at <= at
-        })
+        });
+        due.map(|eviction| eviction.stop_cause(job))
     });
-    if let Some(by) = asked.map(|eviction| eviction.by) {
-        let cause = StopCause::Preempted(by);
+    if let Some(cause) = asked {
         turn.apply(EventKind::JobStop { job: id, cause, hurry: false })?;
     }
     let late = turn.state.jobs.get(&id).is_some_and(|job| {

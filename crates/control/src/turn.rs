@@ -178,6 +178,7 @@ const fn matters_to_plans(kind: &EventKind) -> bool {
             | EventKind::JobSignal { .. }
             | EventKind::JobSignalled { .. }
             | EventKind::JobSuspend { .. }
+            | EventKind::JobResize { .. }
             | EventKind::JobsForgotten { .. }
             | EventKind::JobPlaced { .. }
             | EventKind::JobClaimed { .. }

@@ -220,6 +220,10 @@ impl Engine for LocalEngine {
             Order::Suspend { job, attempt, suspend: false } => {
                 shared.order(key(*job, *attempt), &StepOrder::Resume)
             }
+            Order::Resize { job, attempt, nodes, grace } => shared.order(
+                key(*job, *attempt),
+                &StepOrder::Resize { nodes: nodes.clone(), grace_s: grace.0 },
+            ),
             Order::Limit { job, attempt, limit } => shared.order(
                 key(*job, *attempt),
                 &StepOrder::SetTimeLimit { limit_s: limit.seconds().map(|s| s.0) },

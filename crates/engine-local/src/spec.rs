@@ -430,6 +430,13 @@ pub enum Poke {
         /// Whether it stands still now.
         suspended: bool,
     },
+    /// The job has only these nodes any more.
+    Resized {
+        /// Which start of which job.
+        key: JobKey,
+        /// Their names.
+        nodes: Vec<String>,
+    },
     /// A signal was sent.
     Signalled {
         /// Which start of which job.

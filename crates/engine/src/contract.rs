@@ -186,6 +186,7 @@ fn started_job(id: JobId, spec: JobSpec, placement: Placement) -> Job {
         signals_asked: 0,
         claim: None,
         eviction: None,
+        resize: None,
         turn: None,
         stands_since: None,
         resumed: None,

@@ -108,6 +108,18 @@ pub enum Order {
         /// True to stand still.
         suspend: bool,
     },
+    /// Keep only these of its nodes: what runs on the others ends, and the rest goes on. Told as
+    /// [`Observation::Resized`] once nothing runs there any more, each time it is ordered.
+    Resize {
+        /// The job.
+        job: JobId,
+        /// The attempt.
+        attempt: u32,
+        /// The nodes that it keeps, by name; its first is always among them.
+        nodes: Vec<String>,
+        /// Time between the polite and the final signal.
+        grace: Seconds,
+    },
     /// The attempt's time limit is this from now on, counted from its start.
     Limit {
         /// The job.
@@ -206,6 +218,15 @@ pub enum Observation {
         attempt: u32,
         /// True where it stands still.
         suspended: bool,
+    },
+    /// An attempt has only these nodes any more.
+    Resized {
+        /// The job.
+        job: JobId,
+        /// The attempt.
+        attempt: u32,
+        /// Their names, in the placement's order.
+        nodes: Vec<String>,
     },
     /// A signal was delivered.
     Signalled {

@@ -331,6 +331,12 @@ impl Engine for ScriptedEngine {
                 inner.signal((*job, *attempt), *number, *signal);
             }
             Order::Suspend { job, attempt, suspend } => inner.suspend((*job, *attempt), *suspend),
+            Order::Resize { job, attempt, nodes, .. } => {
+                let (job, attempt, nodes) = (*job, *attempt, nodes.clone());
+                if inner.running.contains_key(&(job, attempt)) {
+                    inner.seen.push_back(Observation::Resized { job, attempt, nodes });
+                }
+            }
             Order::Limit { job, attempt, limit } => {
                 if let Some(going) = inner.running.get_mut(&(*job, *attempt)) {
                     going.limit = *limit;

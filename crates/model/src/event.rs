@@ -193,6 +193,15 @@ pub enum EventKind {
         /// Who gets it.
         scope: SignalScope,
     },
+    /// A running job shall give up nodes and go on with the others.
+    JobResize {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// What it keeps: its own shares of fewer nodes.
+        placement: Arc<Placement>,
+    },
     /// A running job shall stand still, or go on.
     JobSuspend {
         /// Which.
@@ -217,6 +226,13 @@ pub enum EventKind {
         attempt: u32,
         /// True where it stands still.
         suspended: bool,
+    },
+    /// Nothing of an attempt runs any more on the nodes that it gave up.
+    JobResized {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
     },
     /// A signal was delivered (or cannot be any more).
     JobSignalled {
@@ -331,6 +347,8 @@ impl EventKind {
             | Self::JobHeld { job, .. }
             | Self::JobReleased { job }
             | Self::JobStop { job, .. }
+            | Self::JobResize { job, .. }
+            | Self::JobResized { job, .. }
             | Self::JobSignal { job, .. }
             | Self::JobSuspend { job, .. }
             | Self::JobStarted { job, .. }

@@ -75,6 +75,9 @@ pub struct Job {
     /// It makes room for another, or stands still for one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub eviction: Option<Arc<Eviction>>,
+    /// What it shall keep of its nodes, once the engine has ended what it runs on the others.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resize: Option<Arc<Placement>>,
     /// Its part in turns with others that have the same CPUs or GPUs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub turn: Option<Turn>,
@@ -282,6 +285,8 @@ impl Job {
             (Some(eviction), stands) if eviction.mode == PreemptMode::Suspend => {
                 eviction.until.plus_ms(left(stands.unwrap_or(eviction.at)))
             }
+            // It only gives up some of its nodes.
+            (Some(eviction), None) if eviction.mode == PreemptMode::Shrink => end,
             (Some(eviction), _) => end.min(eviction.until),
             (None, _) if self.turn.is_some() && self.state != JobState::Completing => {
                 self.turn.map_or(end, |turn| turn.until)
@@ -356,6 +361,7 @@ impl Job {
         self.signals.clear();
         self.suspend = false;
         self.eviction = None;
+        self.resize = None;
         self.turn = None;
     }
 

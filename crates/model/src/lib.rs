@@ -23,6 +23,7 @@ pub mod constraint;
 pub mod cpuset;
 pub mod decay;
 pub mod dependency;
+mod elastic;
 pub mod event;
 pub mod exit;
 pub mod fair_share;
@@ -73,6 +74,7 @@ pub use dependency::{
     Dependency, DependencyKind, DependencyTarget, DependencyTerm, Gate, GateStatus, GateTarget,
     Joiner,
 };
+pub use elastic::Elastic;
 pub use event::{Event, EventKind, JobUpdate};
 pub use exit::{EndCause, ExitReport, ExitStatus, StepId, StepRecord, Usage};
 pub use fair_share::{FairShare, ShareRow};

@@ -81,6 +81,13 @@ impl NodeShare {
 }
 
 impl Placement {
+    /// What is left on some of its nodes, in the same order.
+    #[must_use]
+    pub fn on_nodes(&self, keep: impl Fn(NodeId) -> bool) -> Self {
+        let nodes = self.nodes.iter().filter(|share| keep(share.node)).cloned().collect();
+        Self { nodes, ..self.clone() }
+    }
+
     /// Tasks on all nodes.
     pub fn tasks(&self) -> u32 {
         self.nodes.iter().map(|n| n.tasks).sum()

@@ -62,6 +62,9 @@ pub enum Decision {
     },
     /// Makes running jobs give up their room, and holds that room for waiting ones.
     Preempt(Box<Preempt>),
+    /// Lets an elastic job start again on more nodes, which are held for it: its own, and idle ones
+    /// that nobody waiting can use.
+    Grow(Box<Victim>),
     /// Gives jobs that have the same CPUs or GPUs their turns: all of these, or none.
     Turns(Vec<TurnChange>),
     /// Lets a job go on that stood still for another.

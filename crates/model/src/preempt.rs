@@ -26,6 +26,8 @@ pub enum PreemptMode {
     /// It stands still and keeps its memory, GPUs and licences; only its CPUs become free. It goes
     /// on when they are.
     Suspend,
+    /// It gives up nodes and goes on with the others: elastic jobs that say so, by decision alone.
+    Shrink,
 }
 
 impl PreemptMode {
@@ -37,6 +39,7 @@ impl PreemptMode {
             Self::Requeue => "requeue",
             Self::Checkpoint => "checkpoint",
             Self::Suspend => "suspend",
+            Self::Shrink => "shrink",
         }
     }
 }
@@ -80,6 +83,8 @@ pub struct Preemption {
     pub order: VictimOrder,
     /// A round looks for victims for at most so many waiting jobs.
     pub depth: u32,
+    /// Elastic jobs grow once they have run so long since they last started.
+    pub grow_after: Seconds,
 }
 
 /// Which of several sets of victims is taken. Ties go to the younger jobs, then to higher ids.
@@ -105,6 +110,7 @@ impl Default for Preemption {
             exempt: Seconds(0),
             order: VictimOrder::Fewest,
             depth: 16,
+            grow_after: Seconds(600),
         }
     }
 }
@@ -199,17 +205,10 @@ pub struct Victim {
     pub stop_at: Timestamp,
     /// When its room is free at the latest.
     pub until: Timestamp,
-    /// Where an elastic job starts again at once, on fewer of its nodes: that stays its own.
+    /// What an elastic job has after it: fewer of its nodes, on which it starts again or goes on,
+    /// or, where it grows, more.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keeps: Option<Arc<Placement>>,
-}
-
-impl Victim {
-    /// The mark on the job once this is decided.
-    pub fn eviction(&self, by: JobId, at: Timestamp) -> Eviction {
-        let Self { mode, stop_at, until, .. } = *self;
-        Eviction { by, mode, at, stop_at, until, keeps: self.keeps.clone() }
-    }
 }
 
 /// Room that is being made for a waiting job, or is made and not yet used: nobody else gets it.
@@ -240,7 +239,7 @@ pub struct Eviction {
     pub stop_at: Timestamp,
     /// When it is gone at the latest; where it only stands still, when the other is.
     pub until: Timestamp,
-    /// Where an elastic job starts again at once.
+    /// What an elastic job has after it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keeps: Option<Arc<Placement>>,
 }

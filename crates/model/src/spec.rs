@@ -1,8 +1,8 @@
 //! A job as it was asked for: everything fixed at submission.
 
 use crate::{
-    ArraySpec, BlobId, Dependency, GpuBind, Labels, Request, Seconds, TimeLimit, Timestamp,
-    is_default,
+    ArraySpec, BlobId, Dependency, Elastic, GpuBind, Labels, Request, Seconds, TimeLimit,
+    Timestamp, is_default,
 };
 use serde::{Deserialize, Serialize};
 
@@ -88,10 +88,9 @@ pub struct JobSpec {
     /// The gang that it starts with (`#MUSTER --gang=NAME:SIZE`).
     #[serde(skip_serializing_if = "is_default")]
     pub gang: Option<Gang>,
-    /// It may run on any number of its nodes' range and gives up what is above the least where others
-    /// wait for it (`#MUSTER --elastic=MIN-MAX`).
+    /// Whether it may change its number of nodes while it runs.
     #[serde(skip_serializing_if = "is_default")]
-    pub elastic: bool,
+    pub elastic: Elastic,
     /// The container image (`#MUSTER --image`), for engines that run images.
     #[serde(skip_serializing_if = "is_default")]
     pub image: Option<String>,

@@ -84,6 +84,8 @@ pub struct Index {
     pub evicted: OrdSet<JobId>,
     /// Jobs that take turns with others.
     pub turns: OrdSet<JobId>,
+    /// Elastic jobs that have resources.
+    pub elastic: OrdSet<JobId>,
 }
 
 /// The tasks of an array, counted.
@@ -331,6 +333,9 @@ impl Index {
             if job.turn.is_some() {
                 self.turns.insert(job.id);
             }
+            if job.spec.elastic != crate::Elastic::No {
+                self.elastic.insert(job.id);
+            }
             for share in job.placement.iter().flat_map(|p| &p.nodes) {
                 self.on_node.entry(share.node).or_default().insert(job.id);
             }
@@ -361,6 +366,7 @@ impl Index {
             self.active.remove(&job.id);
             self.evicted.remove(&job.id);
             self.turns.remove(&job.id);
+            self.elastic.remove(&job.id);
             for share in job.placement.iter().flat_map(|p| &p.nodes) {
                 remove_from(&mut self.on_node, &share.node, job.id);
             }

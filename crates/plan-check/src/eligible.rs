@@ -35,7 +35,10 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
                     found.push(Violation::of(Rule::GroundlessReject, *job, detail));
                 }
             }
-            Decision::Resume { .. } | Decision::Evict { .. } | Decision::Turns(_) => {}
+            Decision::Grow(_)
+            | Decision::Resume { .. }
+            | Decision::Evict { .. }
+            | Decision::Turns(_) => {}
         }
     }
     for (array, started) in tasks {

@@ -14,6 +14,7 @@
 
 mod affinity;
 mod devices;
+mod elastic;
 mod eligible;
 mod fit;
 mod keys;
@@ -114,7 +115,10 @@ fn decided(state: &State, plan: &Plan) -> BTreeSet<JobId> {
             Decision::Reject { job, .. } => vec![*job],
             // Room is held for them: they are dealt with.
             Decision::Preempt(preempt) => preempt.starts.iter().map(|s| s.job).collect(),
-            Decision::Resume { .. } | Decision::Evict { .. } | Decision::Turns(_) => Vec::new(),
+            Decision::Grow(_)
+            | Decision::Resume { .. }
+            | Decision::Evict { .. }
+            | Decision::Turns(_) => Vec::new(),
         })
         .chain(claimants)
         .collect()

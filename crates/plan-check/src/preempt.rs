@@ -5,11 +5,13 @@
 
 use crate::fit::{When, lies_on, room};
 use crate::keys::Keys;
-use crate::{Rule, Violation, affinity, layout, limits, order, promise, starts, usage, waiting};
+use crate::{
+    Rule, Violation, affinity, elastic, layout, limits, order, promise, starts, usage, waiting,
+};
 use muster_model::{
     Account, Amounts, Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId,
-    JobKind, JobState, Node, NodeId, Placement, Plan, Preempt, PreemptMode, QuotaAmount,
-    Reservation, Start, State, Timestamp, Usage, Victim,
+    JobKind, JobState, Node, NodeId, Plan, Preempt, PreemptMode, QuotaAmount, Reservation, Start,
+    State, Timestamp, Usage, Victim,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,9 +54,7 @@ pub(crate) fn live_claims(state: &State, plan: &Plan) -> Vec<(Start, Vec<Victim>
 }
 
 fn still_has_it(state: &State, victim: &Victim) -> bool {
-    state.jobs.get(&victim.job).is_some_and(|job| {
-        job.attempt == victim.attempt && job.state.holds_resources() && !job.yields_cpus()
-    })
+    state.jobs.get(&victim.job).is_some_and(|job| victim.is_awaited(job) && !job.yields_cpus())
 }
 
 /// The state once these have made their room.
@@ -62,23 +62,21 @@ fn without(state: &State, now: Timestamp, victims: &[(&Victim, JobId)]) -> State
     let mut after = state.clone();
     for (victim, by) in victims {
         let (job, attempt) = (victim.job, victim.attempt);
-        let kinds = if victim.mode == PreemptMode::Suspend {
-            vec![
-                EventKind::JobPreempted { victim: Victim::clone(victim), by: *by },
+        let told = EventKind::JobPreempted { victim: Victim::clone(victim), by: *by };
+        let gone = |cause| EventKind::JobExited { job, attempt, report: end(now, cause) };
+        let kinds = match victim.mode {
+            PreemptMode::Suspend => vec![
+                told,
                 EventKind::JobStarted { job, attempt },
                 EventKind::JobSuspended { job, attempt, suspended: true },
-            ]
-        } else {
-            let report = ExitReport {
-                status: ExitStatus::default(),
-                cause: EndCause::Stopped,
-                started: None,
-                ended: now,
-                usage: Usage::default(),
-                message: String::new(),
-                steps: Vec::new(),
-            };
-            vec![EventKind::JobExited { job, attempt, report }]
+            ],
+            PreemptMode::Shrink => vec![told, EventKind::JobResized { job, attempt }],
+            // One that starts again on what it keeps waits for that.
+            PreemptMode::Checkpoint if victim.keeps.is_some() => {
+                vec![told, gone(EndCause::Exited)]
+            }
+            _ if victim.keeps.is_some() => vec![told, gone(EndCause::Stopped)],
+            _ => vec![gone(EndCause::Stopped)],
         };
         for kind in kinds {
             // One that is not there or does not run is told by a rule of its own.
@@ -86,6 +84,18 @@ fn without(state: &State, now: Timestamp, victims: &[(&Victim, JobId)]) -> State
         }
     }
     after
+}
+
+fn end(now: Timestamp, cause: EndCause) -> ExitReport {
+    ExitReport {
+        status: ExitStatus::default(),
+        cause,
+        started: None,
+        ended: now,
+        usage: Usage::default(),
+        message: String::new(),
+        steps: Vec::new(),
+    }
 }
 
 /// The state with every claim's and every decision's room made, and the starts that use it.
@@ -100,19 +110,13 @@ pub(crate) fn made(state: &State, plan: &Plan) -> (State, Vec<Start>) {
     for preempt in preempts(plan) {
         victims.extend(preempt.victims.iter().map(|victim| (victim, leader(preempt))));
     }
+    let growing = elastic::growing(state);
+    let grows = elastic::grows(plan);
+    victims.extend(growing.iter().chain(grows).map(|victim| (victim, victim.job)));
     let after = without(state, plan.now, &victims);
     let mut held: Vec<Start> = claims.iter().map(|(start, _)| start.clone()).collect();
     // An elastic job starts again at once on what it keeps.
-    held.extend(victims.iter().filter_map(|(victim, _)| {
-        let job = after.jobs.get(&victim.job).filter(|job| job.is_pending())?;
-        Some(Start {
-            job: job.id,
-            attempt: job.attempt.saturating_add(1),
-            placement: victim.keeps.clone()?,
-            time_limit: job.time_limit,
-            turn: None,
-        })
-    }));
+    held.extend(victims.iter().filter_map(|(victim, _)| elastic::again(&after, victim)));
     held.extend(preempts(plan).flat_map(|p| p.starts.iter().cloned()));
     (after, held)
 }
@@ -135,7 +139,9 @@ pub(crate) fn touched(state: &State, plan: &Plan) -> BTreeSet<NodeId> {
         .iter()
         .chain(preempts(plan).flat_map(|p| &p.victims).map(|victim| &victim.job));
     for job in evicted.filter_map(|id| state.jobs.get(id)) {
-        nodes.extend(job.placement.iter().flat_map(|p| &p.nodes).map(|n| n.node));
+        let keeps = job.eviction.as_ref().and_then(|eviction| eviction.keeps.as_ref());
+        let all = job.placement.iter().chain(keeps);
+        nodes.extend(all.flat_map(|placement| &placement.nodes).map(|share| share.node));
     }
     nodes
 }
@@ -166,6 +172,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         victims(state, plan, preempt, found);
         needless(state, plan, preempt, found);
     }
+    elastic::check(state, plan, found);
     resumes(state, plan, found);
 }
 
@@ -215,7 +222,7 @@ fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violat
         let judge =
             |(by, own): &(&Job, _)| protected(state, by, (tier, right(*own)), job, victim, more);
         if let Some(keeps) = &victim.keeps {
-            if let Some(why) = wrong_shrink(job, victim, keeps) {
+            if let Some(why) = elastic::wrong_shrink(job, victim, keeps) {
                 say(Rule::ShrinkWrong, why);
             }
         } else if let Some(why) = by.iter().find_map(judge) {
@@ -225,26 +232,6 @@ fn victims(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Violat
         if plan.now < exempt {
             say(Rule::VictimExempt, format!("is exempt until {exempt}"));
         }
-    }
-}
-
-/// Why a job may not shrink to this; `None` where it may.
-fn wrong_shrink(job: &Job, victim: &Victim, keeps: &Placement) -> Option<String> {
-    let own: BTreeSet<NodeId> =
-        job.placement.iter().flat_map(|p| p.nodes.iter().map(|share| share.node)).collect();
-    let left: BTreeSet<NodeId> = keeps.nodes.iter().map(|share| share.node).collect();
-    let count = u32::try_from(left.len()).unwrap_or(u32::MAX);
-    let again = job.spec.requeue && job.spec.kind == JobKind::Batch;
-    if !job.spec.elastic || !again {
-        Some("is not elastic, or cannot start again".to_owned())
-    } else if !left.is_subset(&own) || left.len() >= own.len() {
-        Some("would keep other nodes than fewer of its own".to_owned())
-    } else if job.spec.request.nodes.as_ref().is_none_or(|nodes| !nodes.allows(count)) {
-        Some(format!("would have {count} nodes, which is not what it asks for"))
-    } else if !matches!(victim.mode, PreemptMode::Requeue | PreemptMode::Checkpoint) {
-        Some(format!("would shrink by {:?}", victim.mode))
-    } else {
-        None
     }
 }
 
@@ -337,7 +324,7 @@ fn protected(
         .unwrap_or(if reclaimed { policy.reclaim } else { policy.mode });
     let anew = job.spec.requeue && job.spec.kind == JobKind::Batch;
     let allowed = match victim.mode {
-        PreemptMode::Off => false,
+        PreemptMode::Off | PreemptMode::Shrink => false,
         // What one of a gang cannot do, none of it does.
         PreemptMode::Cancel => {
             mode == PreemptMode::Cancel || !anew || job.het.is_some() || job.spec.gang.is_some()

@@ -125,6 +125,8 @@ pub enum Rule {
     VictimNeedless,
     /// A job that shrinks although it is not elastic, below its least, or to nodes that are not its.
     ShrinkWrong,
+    /// A job that grows although it may not, or where it is not worth it.
+    GrowthWrong,
     /// A start on room that is held for another, or room that is not enough.
     ClaimTaken,
     /// A job that goes on while others run on its CPUs.
@@ -208,6 +210,7 @@ impl Rule {
             Self::VictimGang => "VICTIM_GANG",
             Self::VictimNeedless => "VICTIM_NEEDLESS",
             Self::ShrinkWrong => "SHRINK_WRONG",
+            Self::GrowthWrong => "GROWTH_WRONG",
             Self::ClaimTaken => "CLAIM_TAKEN",
             Self::ResumeInUse => "RESUME_IN_USE",
             Self::GroundlessEviction => "GROUNDLESS_EVICTION",
@@ -224,7 +227,7 @@ impl Rule {
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 65] = [
+    pub const ALL: [Self; 66] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -278,6 +281,7 @@ impl Rule {
         Self::VictimGang,
         Self::VictimNeedless,
         Self::ShrinkWrong,
+        Self::GrowthWrong,
         Self::ClaimTaken,
         Self::ResumeInUse,
         Self::GroundlessEviction,

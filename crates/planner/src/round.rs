@@ -202,6 +202,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         round.passed.extend(walk.held_by_choice.iter().filter_map(held));
     };
     round.take_turns(&mut walk);
+    round.grow(&walk);
     round.finish(rejects, walk, before, begin)
 }
 

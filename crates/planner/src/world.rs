@@ -90,6 +90,9 @@ impl World {
         let over = self.ends.range(..=(now, JobId(u32::MAX))).map(|((end, id), _)| (*end, *id));
         for (end, id) in over.collect::<Vec<_>>() {
             let Some(job) = state.jobs.get(&id) else { continue };
+            if job.growth().is_some() {
+                continue;
+            }
             let corrected = state.expected_end(job, now);
             if let (Some(placement), true) = (&job.placement, corrected != Some(end)) {
                 self.release(id, placement);
@@ -325,6 +328,10 @@ impl World {
 
     /// Takes up a job that has resources.
     pub(crate) fn hold(&mut self, state: &State, job: &Job) {
+        // What is held for one that starts again on more nodes is its own already.
+        if let Some((placement, end)) = job.growth() {
+            return self.occupy(job, placement, end, false);
+        }
         let end = state.expected_end(job, self.now);
         let (Some(placement), Some(end)) = (&job.placement, end) else { return };
         self.occupy(job, placement, end, false);

@@ -12,7 +12,7 @@ use crate::request;
 use crate::text::{
     Word, count, count_or_none, duration, fields, instant, limit, list, named, number, range, yes,
 };
-use muster_model::{ArraySpec, Checkpoint, Gang, IndexRanges, JobId, JobSpec, Owner};
+use muster_model::{ArraySpec, Checkpoint, Elastic, Gang, IndexRanges, JobId, JobSpec, Owner};
 
 /// Users by number, so that a user's name says who they are.
 const USERS: [&str; 4] = ["ada", "mara", "oleg", "root"];
@@ -110,9 +110,14 @@ fn field(
             let (name, size) = value.split_once(':').unwrap_or((value, "2"));
             spec.gang = Some(Gang { name: name.to_owned(), size: count(size)? });
         }
+        // `elastic=2-4`, or `elastic=2-4,live` for one that goes on where it loses nodes.
         "elastic" => {
-            spec.request.nodes = Some(crate::request::node_count(value)?);
-            spec.elastic = true;
+            let (count, live) = match value.strip_suffix(",live") {
+                Some(count) => (count, true),
+                None => (value, false),
+            };
+            spec.request.nodes = Some(crate::request::node_count(count)?);
+            spec.elastic = if live { Elastic::Live } else { Elastic::Restart };
         }
         // `checkpoint=5`: asked for by SIGUSR1, five minutes before it is told to end.
         "checkpoint" => {

@@ -5,7 +5,7 @@ use crate::text::{JOBS_MAX, MINUTES_MAX, Word, words};
 use crate::{fixture, job, print, tell};
 use muster_model::{
     Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId, JobSpec, JobState,
-    Plan, PreemptMode, ReservationFlag, Start, State, StopCause, Timestamp, Usage,
+    Plan, PreemptMode, ReservationFlag, Start, State, StopCause, Timestamp, Usage, Victim,
 };
 use std::sync::Arc;
 
@@ -226,10 +226,19 @@ impl Lab {
                     self.apply(event)?;
                 }
                 for victim in &preempt.victims {
-                    if victim.mode == PreemptMode::Suspend {
-                        self.suspended(victim.job, true)?;
+                    match victim.mode {
+                        PreemptMode::Suspend => self.suspended(victim.job, true)?,
+                        PreemptMode::Shrink => {
+                            let (job, attempt) = (victim.job, victim.attempt);
+                            self.apply(EventKind::JobResized { job, attempt })?;
+                        }
+                        _ => {}
                     }
                 }
+            }
+            Decision::Grow(victim) => {
+                let (victim, by) = (Victim::clone(victim), victim.job);
+                self.apply(EventKind::JobPreempted { victim, by })?;
             }
             Decision::Evict { job, taint, .. } => {
                 let (job, cause) = (*job, StopCause::Taint(taint.clone()));
@@ -365,8 +374,7 @@ impl Lab {
             let due = job.eviction.as_ref().filter(|e| {
                 e.mode == PreemptMode::Checkpoint && e.stop_at <= self.now && job.stop.is_none()
             });
-            if let Some(by) = due.map(|e| e.by) {
-                let cause = StopCause::Preempted(by);
+            if let Some(cause) = due.map(|e| e.stop_cause(job)) {
                 self.apply(EventKind::JobStop { job: id, cause, hurry: false })?;
             }
         }

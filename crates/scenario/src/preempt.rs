@@ -69,6 +69,7 @@ pub(crate) fn policy_field(policy: &mut Policy, key: &str, value: &str) -> Read<
         "tiers" => preemption.tiers = yes(value)?,
         "grace" => preemption.grace = duration(value)?,
         "exempt" => preemption.exempt = duration(value)?,
+        "grow-after" => preemption.grow_after = duration(value)?,
         "victims" => {
             let among = [("fewest", VictimOrder::Fewest), ("least-lost", VictimOrder::LeastLost)];
             preemption.order = choice("an order of victims", value, &among)?;

@@ -71,6 +71,13 @@ pub(crate) fn plan(state: &State, plan: &Plan) -> Vec<String> {
                 lines.push(format!("reject {}: {reason}", title(state, *job)));
             }
             Decision::Preempt(preempt) => lines.extend(preemption(state, preempt)),
+            Decision::Grow(victim) => {
+                let placement = victim.keeps.iter().flat_map(|keeps| &keeps.nodes);
+                let nodes = node_names(state, placement.map(|share| share.node));
+                let mode = victim.mode.word();
+                let (title, by) = (title(state, victim.job), time(victim.until));
+                lines.push(format!("grow {title} to {nodes}: {mode}, gone by {by}"));
+            }
             Decision::Evict { job, node, taint, .. } => {
                 let node = state.node_name(*node);
                 lines.push(format!("evict {} from {node}: {taint}", title(state, *job)));

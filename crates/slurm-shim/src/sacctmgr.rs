@@ -417,7 +417,7 @@ pub(crate) fn preempt_mode(qos: &QosView) -> &'static str {
         Some(PreemptMode::Off) => "OFF",
         Some(PreemptMode::Cancel) => "cancel",
         Some(PreemptMode::Requeue | PreemptMode::Checkpoint) => "requeue",
-        Some(PreemptMode::Suspend) => "suspend",
+        Some(PreemptMode::Suspend | PreemptMode::Shrink) => "suspend",
     }
 }
 

@@ -7,6 +7,7 @@ mod job;
 mod node;
 mod partition;
 pub(crate) mod reservation;
+mod resize;
 mod show;
 
 use muster_api::JobRef;

@@ -2,8 +2,8 @@
 
 use muster_model::sharing::GpuShare;
 use muster_model::{
-    Affinity, Checkpoint, Exclusive, GpuCount, GpuScope, MailSpec, MemoryRequest, Mib, OpenMode,
-    Request, Seconds, Segments, SwitchWish, TimeLimit, Volume,
+    Affinity, Checkpoint, Elastic, Exclusive, GpuCount, GpuScope, MailSpec, MemoryRequest, Mib,
+    OpenMode, Request, Seconds, Segments, SwitchWish, TimeLimit, Volume,
 };
 use std::sync::Arc;
 
@@ -421,18 +421,24 @@ fn gang(value: &str) -> Result<muster_model::Gang, Problem> {
     Ok(muster_model::Gang { name: name.to_owned(), size })
 }
 
-/// `MIN-MAX`.
-fn elastic(value: &str) -> Result<muster_model::NodeCount, Problem> {
+/// `MIN-MAX` or `MIN-MAX,live`.
+fn elastic(value: &str) -> Result<(muster_model::NodeCount, Elastic), Problem> {
     let bad = || {
-        Problem::new(Code::ValueBad, format!("{} is not a range of nodes", quoted(value)))
-            .hint("write MIN-MAX with MIN below MAX, for example --elastic=2-4")
+        Problem::new(Code::ValueBad, format!("{} is not a range of nodes", quoted(value))).hint(
+            "write MIN-MAX with MIN below MAX, for example --elastic=2-4 or --elastic=2-4,live",
+        )
     };
-    let (min, max) = value.split_once('-').ok_or_else(bad)?;
+    let (range, kind) = match value.split_once(',') {
+        Some((range, "live")) => (range, Elastic::Live),
+        Some(_) => return Err(bad()),
+        None => (value, Elastic::Restart),
+    };
+    let (min, max) = range.split_once('-').ok_or_else(bad)?;
     let (min, max): (u32, u32) = min.parse().ok().zip(max.parse().ok()).ok_or_else(bad)?;
     if min == 0 || min >= max {
         return Err(bad());
     }
-    Ok(muster_model::NodeCount::Range { min, max })
+    Ok((muster_model::NodeCount::Range { min, max }, kind))
 }
 
 /// Muster's own options.
@@ -482,8 +488,9 @@ fn own(
         }
         Opt::Gang => spec.gang = Some(gang(value)?),
         Opt::Elastic => {
-            spec.request.nodes = Some(elastic(value)?);
-            spec.elastic = true;
+            let (nodes, kind) = elastic(value)?;
+            spec.request.nodes = Some(nodes);
+            spec.elastic = kind;
         }
         Opt::Image => spec.image = Some(free_text(value, 1024)?),
         Opt::Volume => {

@@ -544,9 +544,9 @@ table! {
     Gang, "gang", None, Yes("NAME:SIZE"), 7, true,
         Honoured, [],
         "starts together with the other jobs of this name, as many as SIZE says";
-    Elastic, "elastic", None, Yes("MIN-MAX"), 7, true,
+    Elastic, "elastic", None, Yes("MIN-MAX[,live]"), 7, true,
         Honoured, [],
-        "so many nodes, in place of --nodes; gives up what is above MIN where others wait for it, and starts again on the rest";
+        "so many nodes, in place of --nodes; gives up what is above MIN where others wait for it and gets what nobody can use, by a restart; with live it goes on where it loses nodes";
     CheckpointDir, "checkpoint-dir", None, Yes("PATH"), 7, true,
         Honoured, [],
         "where the job's checkpoints lie";

@@ -189,6 +189,9 @@ pub fn request() -> impl Strategy<Value = String> {
         1 => (1u32..=2, 1u32..=2).prop_map(|(n, t)| format!(" nodes={n} tasks-per-node={t}")),
         1 => (2u32..=6, 1u32..=2).prop_map(|(n, t)| format!(" tasks={n} tasks-per-node={t}")),
         1 => Just(" nodes=4".to_owned()),
+        1 => (1u32..=2, 1u32..=2).prop_map(|(a, b)| format!(" elastic={a}-{}", a + b)),
+        1 => (1u32..=2).prop_map(|a| format!(" elastic={a}-{},live", a + 2)),
+        1 => Just(" elastic=1-3 tasks-per-node=2".to_owned()),
     ];
     let gpus = prop_oneof![
         5 => Just(String::new()),
@@ -285,6 +288,7 @@ pub fn job() -> impl Strategy<Value = String> {
         1 => Just(" gang=g:3"),
         1 => Just(" gang=h:2 qos=high"),
         1 => Just(" array=0-2%1 qos=low"),
+        2 => Just(" checkpoint=1"),
         3 => Just(" qos=high"),
         2 => Just(" qos=low"),
         1 => Just(" qos=low checkpoint=4"),

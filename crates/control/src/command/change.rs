@@ -6,8 +6,10 @@ use super::shapes::Shapes;
 use super::submit::check_spec;
 use super::{CommandError, JobRef, Meaning, Principal, admins_only, cycle};
 use muster_model::{
-    Dependency, EventKind, Job, JobSpec, JobUpdate, Request, Seconds, State, TimeLimit, Timestamp,
+    Dependency, EventKind, Job, JobSpec, JobUpdate, NodeId, Request, Seconds, State, TimeLimit,
+    Timestamp,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A change to a job. `None` leaves a field as it is; the inner `None` of a double option clears it.
@@ -62,6 +64,9 @@ pub(super) fn update(
         let update = if job.is_pending() {
             waiting(state, shapes, at, principal, job, change)?
         } else {
+            if let Some(event) = resize(job, change)? {
+                return Ok(event);
+            }
             running(principal, job, change)?
         };
         if update == JobUpdate::default() {
@@ -124,6 +129,43 @@ fn waiting(
     Ok(JobUpdate { spec: Some(Arc::new(spec)), array_throttle, ..JobUpdate::default() })
 }
 
+/// A running job gives up nodes at once (`scontrol update NumNodes=`, scontrol manual): it keeps the
+/// first of them, as Slurm's does. `None` where the change is about something else.
+fn resize(job: &Job, change: &JobChange) -> Result<Option<Vec<EventKind>>, CommandError> {
+    let Some((old, new)) = change.request.as_deref() else { return Ok(None) };
+    let rest = JobChange { request: None, ..change.clone() };
+    let only_nodes = Request { nodes: old.nodes.clone(), ..new.clone() } == *old;
+    let (Some(count), true) = (&new.nodes, only_nodes && rest == JobChange::default()) else {
+        return Ok(None);
+    };
+    let Some(placement) = &job.placement else { return Ok(None) };
+    let (wanted, has) = (count.least() as usize, placement.nodes.len());
+    if count.least() != count.most() || wanted == 0 {
+        return Err(bad("nodes", "a running job can be told one number of nodes".to_owned()));
+    }
+    if wanted > has {
+        let message = format!(
+            "job {} runs on {has} nodes and gets no more while it runs: submit another job for \
+             them, or submit it with #MUSTER --elastic=MIN-MAX, which grows by a restart",
+            job.id
+        );
+        return Err(bad("nodes", message));
+    }
+    if job.resize.is_some() || job.eviction.is_some() || job.stop.is_some() {
+        return Err(wrong_state(job, "it gives up what it has already"));
+    }
+    if job.started.is_none() || job.het.is_some() || job.turn.is_some() {
+        let why = "only a job whose processes run, by itself, can give up nodes";
+        return Err(wrong_state(job, why));
+    }
+    if wanted == has {
+        return Ok(Some(Vec::new()));
+    }
+    let first: BTreeSet<NodeId> = placement.nodes[..wanted].iter().map(|s| s.node).collect();
+    let placement = Arc::new(placement.on_nodes(|id| first.contains(&id)));
+    Ok(Some(vec![EventKind::JobResize { job: job.id, attempt: job.attempt, placement }]))
+}
+
 /// Of a running job only its limit, comment and its array's throttle can be changed.
 fn running(
     principal: &Principal,
@@ -135,7 +177,7 @@ fn running(
     if rest != JobChange::default() {
         return Err(wrong_state(
             job,
-            "of a running job only the time limit, the comment and the array's throttle can be changed",
+            "of a running job only the time limit, the comment, the array's throttle and, to fewer, the number of nodes can be changed",
         ));
     }
     let raised = match (change.time_limit, job.time_limit) {

@@ -116,6 +116,10 @@ impl Shared {
                 let (job, attempt) = (JobId(key.job), key.attempt);
                 self.tell(Observation::Suspended { job, attempt, suspended });
             }
+            Poke::Resized { key, nodes } => {
+                let (job, attempt) = (JobId(key.job), key.attempt);
+                self.tell(Observation::Resized { job, attempt, nodes });
+            }
             Poke::Signalled { key, number } => {
                 if let Some(attempt) = self.attempts().get_mut(key) {
                     attempt.signalled = attempt.signalled.max(number);

@@ -35,6 +35,8 @@ pub(super) struct Busy {
 pub(super) struct BusyNode {
     pub(super) cpus: Vec<bool>,
     pub(super) gpus: Vec<bool>,
+    /// The job is giving it up: no step gets anything there.
+    pub(super) given_up: bool,
 }
 
 impl Busy {
@@ -43,6 +45,7 @@ impl Busy {
         let node = |n: &NodeShare| BusyNode {
             cpus: vec![false; n.cpus as usize],
             gpus: vec![false; n.gpus.len()],
+            given_up: false,
         };
         Self { nodes: nodes.iter().map(node).collect() }
     }
@@ -312,6 +315,9 @@ fn room(
     spec: &StepSpec,
     own: (bool, u32),
 ) -> Option<Room> {
+    if busy.given_up {
+        return None;
+    }
     let free = |taken: &[bool]| -> Vec<usize> {
         taken.iter().enumerate().filter(|(_, t)| !**t).map(|(at, _)| at).collect()
     };

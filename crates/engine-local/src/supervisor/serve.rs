@@ -284,6 +284,7 @@ impl Supervisor<'_> {
             }
             Order::Suspend => self.suspend(),
             Order::Resume => self.resume(),
+            Order::Resize { nodes, grace_s } => self.resize(nodes, *grace_s),
             Order::SetTimeLimit { limit_s } => {
                 self.timer.set_limit(*limit_s);
                 self.spec.limits.time_s = *limit_s;

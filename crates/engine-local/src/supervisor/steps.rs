@@ -1,5 +1,6 @@
 //! Steps: resources of the allocation lent to `srun`, and the tasks it starts on them.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use muster_api::step::{EndCause, Event, ExitStatus, RunningStep, StepRecord, StepSpec, worse};
@@ -16,6 +17,7 @@ use crate::cgroup::Group;
 use crate::machine::{boot_clock_ms, now_ms};
 use crate::spec::{LaunchSpec, STEP_RECORDS_MAX};
 
+mod resize;
 mod serve;
 
 /// The most steps of a job at a time, those that wait among them.
@@ -33,6 +35,7 @@ pub(super) struct Steps {
     /// Something was given back since waiting steps were last tried.
     freed: bool,
     events: Vec<(u64, Event)>,
+    leaving: Option<resize::Leaving>,
     done: Vec<StepRecord>,
     fresh_records: Vec<StepRecord>,
     grace_s: u64,
@@ -56,6 +59,8 @@ struct Step {
     /// `--wait`: when the rest is ended after the first task's end.
     wait_until: Option<u64>,
     kill_at: Option<u64>,
+    /// Tasks on nodes that the job gives up: how they end says nothing of the step.
+    given_up: BTreeSet<u32>,
 }
 
 enum Task {
@@ -89,6 +94,7 @@ impl Steps {
             waiting: Vec::new(),
             freed: false,
             events: Vec::new(),
+            leaving: None,
             done: Vec::new(),
             fresh_records: Vec::new(),
             grace_s: u64::from(spec.limits.grace_s),
@@ -140,7 +146,9 @@ impl Steps {
     }
 
     pub(super) fn next_deadline(&self) -> Option<u64> {
-        self.running.iter().filter_map(Step::next_deadline).min()
+        let steps = self.running.iter().filter_map(Step::next_deadline).min();
+        let leaving = self.leaving.as_ref().map(resize::Leaving::next_look);
+        [steps, leaving].into_iter().flatten().min()
     }
 
     pub(super) fn signal_all(&self, signal: Signal) {
@@ -278,10 +286,16 @@ impl Step {
             }
         }
         self.tasks[at] = Task::Over;
-        self.status = worse(self.status, ended.status);
+        let given_up = self.given_up.contains(&procid);
+        if !given_up {
+            self.status = worse(self.status, ended.status);
+        }
         if let Some(client) = self.client {
             let (status, core_dumped) = (ended.status, ended.core_dumped);
-            events.push((client, Event::TaskExited { procid, status, core_dumped }));
+            events.push((client, Event::TaskExited { procid, status, core_dumped, given_up }));
+        }
+        if given_up {
+            return events;
         }
         if self.spec.kill_on_bad_exit && !ended.status.success() {
             self.end(EndCause::Exited, grace_s);

@@ -344,6 +344,7 @@ fn blank_job(id: u32, spec: JobSpec, placement: Placement) -> Job {
         signals_asked: 0,
         claim: None,
         eviction: None,
+        resize: None,
         turn: None,
         stands_since: None,
         resumed: None,

@@ -87,6 +87,7 @@ impl State {
             suspend: false,
             claim: None,
             eviction: None,
+            resize: None,
             turn: None,
             stands_since: None,
             resumed: None,

@@ -141,6 +141,10 @@ impl State {
             EventKind::JobPlaced { job, attempt, placement, time_limit } => {
                 self.place(at, *job, *attempt, placement, *time_limit)?;
             }
+            EventKind::JobResize { job, attempt, placement } => {
+                self.resize(*job, *attempt, placement)?;
+            }
+            EventKind::JobResized { job, attempt } => self.resized(*job, *attempt)?,
             EventKind::JobStarted { job, attempt } => self.started(at, *job, *attempt)?,
             EventKind::JobSuspended { job, attempt, suspended } => {
                 self.suspended(at, *job, *attempt, *suspended)?;

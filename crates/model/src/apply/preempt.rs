@@ -2,8 +2,8 @@
 
 use super::ApplyError;
 use crate::{
-    Claim, Job, JobId, JobState, PendingSignal, PreemptMode, SignalScope, State, Stop,
-    StopCause, Timestamp, Victim,
+    Claim, Job, JobId, JobState, PendingSignal, Placement, PreemptMode, SignalScope, State, Stop,
+    Timestamp, Victim,
 };
 use std::sync::Arc;
 
@@ -33,12 +33,18 @@ impl State {
             return Ok(());
         }
         let mut new = Job::clone(&old);
-        new.eviction = Some(Arc::new(victim.eviction(by, at)));
-        new.preempted.clone_from(&new.eviction);
-        new.preemptions = new.preemptions.saturating_add(1);
+        let eviction = victim.eviction(by, at);
+        let cause = eviction.stop_cause(&old);
+        new.eviction = Some(Arc::new(eviction));
+        // Who grows, or goes on with fewer nodes, is not preempted.
+        if by != old.id && victim.mode != PreemptMode::Shrink {
+            new.preempted.clone_from(&new.eviction);
+            new.preemptions = new.preemptions.saturating_add(1);
+        }
         match victim.mode {
             PreemptMode::Off => return Ok(()),
             PreemptMode::Suspend => new.suspend = true,
+            PreemptMode::Shrink => new.resize.clone_from(&victim.keeps),
             PreemptMode::Checkpoint if victim.stop_at > at => {
                 let asked = old.spec.checkpoint.as_ref().and_then(|c| c.signal);
                 if let Some(signal) = asked {
@@ -48,11 +54,38 @@ impl State {
                 }
             }
             PreemptMode::Cancel | PreemptMode::Requeue | PreemptMode::Checkpoint => {
-                new.stop = Some(Stop { cause: StopCause::Preempted(by), at, hurry: false });
+                new.stop = Some(Stop { cause, at, hurry: false });
                 new.state = JobState::Completing;
                 new.suspend = false;
             }
         }
+        self.replace(&old, new);
+        Ok(())
+    }
+
+    pub(super) fn resize(
+        &mut self,
+        id: JobId,
+        attempt: u32,
+        placement: &Arc<Placement>,
+    ) -> Result<(), ApplyError> {
+        let Some(old) = self.current("job_resize", id, attempt)? else { return Ok(()) };
+        if old.state == JobState::Completing {
+            return Ok(());
+        }
+        self.replace(&old, Job { resize: Some(Arc::clone(placement)), ..Job::clone(&old) });
+        Ok(())
+    }
+
+    pub(super) fn resized(&mut self, id: JobId, attempt: u32) -> Result<(), ApplyError> {
+        let Some(old) = self.current("job_resized", id, attempt)? else { return Ok(()) };
+        let mut new = Job::clone(&old);
+        let Some(placement) = new.resize.take() else { return Ok(()) };
+        if self.policy.count_usage {
+            new.charge = Arc::new(self.charge(&placement));
+        }
+        new.placement = Some(placement);
+        new.eviction.take_if(|eviction| eviction.mode == PreemptMode::Shrink);
         self.replace(&old, new);
         Ok(())
     }
@@ -84,7 +117,7 @@ mod tests {
     use super::*;
     use crate::{
         EndCause, Event, EventKind, ExitReport, ExitStatus, JobSpec, Node, NodeId, NodeShare,
-        Placement, Seconds, TimeLimit, Usage,
+        Placement, Seconds, StopCause, TimeLimit, Usage,
     };
 
     fn at(s: i64) -> Timestamp {
@@ -165,6 +198,48 @@ mod tests {
         assert_eq!(state.jobs[&JobId(1)].state, JobState::Running);
         exit(&mut state, 20, EndCause::Exited, 0);
         assert_eq!(state.jobs[&JobId(1)].state, JobState::Pending);
+    }
+
+    #[test]
+    fn one_that_gives_up_a_node_goes_on_with_the_others_once_nothing_runs_there() {
+        let mut state = running();
+        let (job, attempt) = (JobId(1), 1);
+        let node = Node { id: NodeId(1), name: "n2".to_owned(), ..Node::default() };
+        apply(&mut state, 0, EventKind::NodeSet { node: Box::new(node) });
+        let share = |id| NodeShare { node: NodeId(id), tasks: 1, ..NodeShare::default() };
+        let both = Arc::new(Placement { nodes: vec![share(0), share(1)], ..Placement::default() });
+        let less = Arc::new(both.on_nodes(|id| id == NodeId(0)));
+        apply(&mut state, 1, EventKind::JobResize { job, attempt, placement: both });
+        apply(&mut state, 1, EventKind::JobResized { job, attempt });
+        let (mode, keeps) = (PreemptMode::Shrink, Some(less));
+        let victim = Victim { job, attempt, mode, stop_at: at(10), until: at(40), keeps };
+        apply(&mut state, 10, EventKind::JobPreempted { victim: victim.clone(), by: JobId(2) });
+        let now = &state.jobs[&job];
+        assert_eq!((now.state, now.ends_at_latest()), (JobState::Running, Some(at(100))));
+        assert!(victim.is_awaited(now) && now.preempted.is_none());
+        apply(&mut state, 12, EventKind::JobResized { job, attempt });
+        let now = &state.jobs[&job];
+        assert_eq!(now.placement.as_ref().map(|p| p.nodes.len()), Some(1));
+        assert!(!victim.is_awaited(now) && now.eviction.is_none() && now.resize.is_none());
+        assert!(!state.index.on_node.contains_key(&NodeId(1)));
+        assert!(state.index.evicted.is_empty());
+    }
+
+    #[test]
+    fn one_that_grows_waits_again_for_what_is_held_for_it() {
+        let mut state = running();
+        let (job, attempt) = (JobId(1), 1);
+        let keeps = state.jobs[&job].placement.clone();
+        let (mode, stop_at, until) = (PreemptMode::Checkpoint, at(30), at(60));
+        let victim = Victim { job, attempt, mode, stop_at, until, keeps: keeps.clone() };
+        apply(&mut state, 10, EventKind::JobPreempted { victim, by: job });
+        assert_eq!(state.jobs[&job].growth().map(|(_, end)| end), Some(at(160)));
+        let cause = state.jobs[&job].eviction.as_ref().unwrap().stop_cause(&state.jobs[&job]);
+        apply(&mut state, 30, EventKind::JobStop { job, cause, hurry: false });
+        exit(&mut state, 35, EndCause::Exited, 0);
+        let job = &state.jobs[&job];
+        assert_eq!((job.state, job.preemptions), (JobState::Pending, 0));
+        assert_eq!(job.claim.as_ref().map(|claim| claim.placement.clone()), keeps);
     }
 
     #[test]

@@ -48,6 +48,7 @@ impl State {
         new.placed_seq = self.seq;
         new.claim = None;
         new.eviction = None;
+        new.resize = None;
         new.turn = None;
         new.stands_since = None;
         new.resumed = None;
@@ -198,7 +199,9 @@ impl State {
         // It was asked for a checkpoint and to leave: it did.
         if eviction == Some(PreemptMode::Checkpoint)
             && report.cause == EndCause::Exited
-            && stop.is_none_or(|cause| matches!(cause, StopCause::Preempted(_)))
+            && stop.is_none_or(|cause| {
+                matches!(cause, StopCause::Preempted(_) | StopCause::Requeue { hold: false })
+            })
         {
             return Outcome::Requeued { hold: None };
         }

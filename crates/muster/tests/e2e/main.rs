@@ -18,6 +18,7 @@ mod place;
 mod preempt;
 mod remedy;
 mod replay;
+mod resize;
 mod screen;
 mod slurm;
 mod terminal;

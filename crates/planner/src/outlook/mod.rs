@@ -195,6 +195,16 @@ impl Laying<'_> {
                     self.make_room(&expected::of_decision(state, preempt));
                     self.evict(preempt);
                 }
+                // It comes back where it is held for it.
+                Decision::Grow(victim) => {
+                    if let (Some(job), Some(placement)) =
+                        (state.jobs.get(&victim.job), &victim.keeps)
+                    {
+                        let limit = job.spec.time_limit.unwrap_or(job.time_limit);
+                        self.world.release(job.id, placement);
+                        self.world.occupy(job, placement, victim.until.plus_limit(limit), false);
+                    }
+                }
                 Decision::Start(_)
                 | Decision::Resume { .. }
                 | Decision::Evict { .. }
@@ -233,7 +243,8 @@ impl Laying<'_> {
         let mut found = Vec::new();
         for (id, eviction) in &self.found.evicted {
             let Some(job) = state.jobs.get(id) else { continue };
-            let goes_back = matches!(eviction.mode, PreemptMode::Requeue | PreemptMode::Checkpoint);
+            let goes_back = matches!(eviction.mode, PreemptMode::Requeue | PreemptMode::Checkpoint)
+                && eviction.by != job.id;
             let cancelled = job
                 .stop
                 .as_ref()

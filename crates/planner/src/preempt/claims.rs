@@ -170,6 +170,8 @@ pub(super) fn lay_over(
         };
         let last = match (victim.mode, &job.eviction) {
             (PreemptMode::Suspend, Some(_)) => continue,
+            // It has the others for as long as it runs.
+            (PreemptMode::Shrink, _) => last.max(end),
             // It goes on when the other is over.
             (PreemptMode::Suspend, None) => last.plus(end.since(now)),
             _ => last,
@@ -360,6 +362,12 @@ impl Round<'_> {
     pub(crate) fn forget_claims(&mut self) {
         for job in std::mem::take(&mut self.preempting.stood_by) {
             self.rehold(&job, |_| {});
+        }
+        for job in std::mem::take(&mut self.preempting.grown) {
+            if let Some(placement) = &job.placement {
+                self.cache.world.release(job.id, placement);
+                self.cache.world.hold_as(self.state, &job);
+            }
         }
         let overlays = std::mem::take(&mut self.preempting.overlays);
         for overlay in overlays.into_values() {

@@ -12,7 +12,7 @@
 //! that take their grace are not preempted twice, and no third job slips in between.
 //!
 //! Before anybody is preempted, elastic jobs give up what they have above their least (module
-//! `shrink`).
+//! `shrink`); what nobody can use they get (module `grow`).
 //!
 //! A victim that is suspended keeps all but its CPUs, and those too for everybody but the claimant.
 //! It goes on as soon as nobody runs on them.
@@ -22,6 +22,7 @@
 
 mod claims;
 pub(crate) mod expected;
+mod grow;
 mod permit;
 mod quota;
 mod search;
@@ -58,8 +59,8 @@ pub(crate) struct Preempting<'a> {
     overlays: BTreeMap<JobId, Overlay>,
     /// Jobs that are nobody's victims in this round any more.
     pub(crate) spared: BTreeSet<JobId>,
-    /// No running job is elastic.
-    no_elastic: bool,
+    /// Jobs that start again on more nodes, which are on the world as theirs.
+    grown: Vec<Arc<Job>>,
     /// Jobs that stand still and were put on the world otherwise than the state has them.
     stood_by: Vec<Arc<Job>>,
 }
@@ -130,21 +131,20 @@ impl<'a> Round<'a> {
     /// False where nobody makes room for anybody any more.
     pub(crate) fn can_make_room(&mut self) -> bool {
         let most = self.state.policy.preemption.depth;
-        self.preempting.searches < most && self.permits().are_any()
+        let elastic = !self.state.index.elastic.is_empty();
+        self.preempting.searches < most && (elastic || self.permits().are_any())
     }
 
     /// Makes room for a group that does not fit; false where nobody may or could.
     pub(crate) fn make_room(&mut self, asks: &[Vec<Ask>], group: &[&Arc<Job>]) -> bool {
-        if self.preempting.searches >= self.state.policy.preemption.depth {
+        if !self.can_make_room() {
             return false;
         }
         let asks: Vec<Vec<&Ask>> = asks.iter().map(|part| highest(part)).collect();
-        if self.shrink(&asks, group) {
-            self.preempting.searches += 1;
-            return true;
-        }
-        if !self.permits().are_any() {
-            return false;
+        let shrunk = self.shrink(&asks, group);
+        self.preempting.searches += u32::from(shrunk.is_some());
+        if shrunk == Some(true) || !self.permits().are_any() {
+            return shrunk == Some(true);
         }
         let tier = asks.iter().filter_map(|part| Some(part.first()?.partition.tier)).min();
         let tier = tier.unwrap_or(0);
@@ -157,7 +157,7 @@ impl<'a> Round<'a> {
             if !askers.iter().all(|asker| permits.may_ask(*asker)) {
                 continue;
             }
-            self.preempting.searches += u32::from(!searched);
+            self.preempting.searches += u32::from(!searched && shrunk.is_none());
             searched = true;
             let asks = in_way(&asks, inside);
             if let Some(found) = self.search(&asks, &askers, group) {
@@ -209,7 +209,7 @@ pub(crate) fn makers<'a>(
 ) -> impl Iterator<Item = (&'a Victim, &'a Arc<Job>)> {
     victims.iter().filter_map(|victim| {
         let job = state.jobs.get(&victim.job)?;
-        (job.attempt == victim.attempt && job.state.holds_resources()).then_some((victim, job))
+        victim.is_awaited(job).then_some((victim, job))
     })
 }
 

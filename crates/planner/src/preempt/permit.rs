@@ -7,8 +7,8 @@
 
 use crate::preempt::quota::Quotas;
 use muster_model::{
-    Exclusive, Job, JobKind, JobState, NodeShare, PreemptMode, Qos, Reservation, Seconds, State,
-    Timestamp, Victim,
+    Elastic, Exclusive, Job, JobState, NodeCount, NodeShare, PreemptMode, Qos, Reservation,
+    Seconds, State, Timestamp, Victim,
 };
 
 /// Why a running job stays.
@@ -207,7 +207,7 @@ impl<'a> Permits<'a> {
             .and_then(|qos| qos.preempt.mode)
             .or_else(|| partition.and_then(|p| p.preempt.mode))
             .unwrap_or(if reclaims { policy.reclaim } else { policy.mode });
-        let starts_anew = victim.spec.requeue && victim.spec.kind == JobKind::Batch;
+        let starts_anew = victim.starts_anew();
         let asks = victim.spec.checkpoint.as_ref().is_some_and(|c| c.signal.is_some());
         match mode {
             PreemptMode::Requeue | PreemptMode::Checkpoint if !starts_anew => PreemptMode::Cancel,
@@ -232,22 +232,36 @@ impl<'a> Permits<'a> {
 
     /// How an elastic job gives up nodes that it can do without; `None` where it does not now.
     pub(crate) fn shrinks(&self, job: &Job) -> Option<PreemptMode> {
-        let more = job.placement.as_ref().map_or(0, |p| p.nodes.len() as u32);
-        let can = job.spec.elastic
-            && job.state == JobState::Running
-            && job.spec.kind == JobKind::Batch
-            && job.spec.requeue
-            && job.het.is_none()
-            && job.spec.gang.is_none()
-            && job.turn.is_none()
-            && job.eviction.is_none()
-            && job.stop.is_none()
-            && more > job.spec.request.nodes_min();
+        let has = job.placement.as_ref().map_or(0, |p| p.nodes.len() as u32);
+        let mode = match job.spec.elastic {
+            Elastic::Live => PreemptMode::Shrink,
+            _ if job.starts_anew() => self.restart_mode(job),
+            _ => return None,
+        };
+        let can = job.may_be_resized() && has > job.spec.request.nodes_min();
         let rests =
             self.exempt_until(job) > self.now || job.placed.is_some_and(|at| at >= self.now);
-        let asks = job.spec.checkpoint.as_ref().is_some_and(|c| c.signal.is_some());
-        let mode = if asks { PreemptMode::Checkpoint } else { PreemptMode::Requeue };
         (can && !rests).then_some(mode)
+    }
+
+    /// How a job leaves that starts again at once.
+    pub(crate) fn restart_mode(&self, job: &Job) -> PreemptMode {
+        let asks = job.spec.checkpoint.as_ref().is_some_and(|c| c.signal.is_some());
+        if asks { PreemptMode::Checkpoint } else { PreemptMode::Requeue }
+    }
+
+    /// True where an elastic job may start again on more nodes now.
+    pub(crate) fn may_grow(&self, job: &Job) -> bool {
+        let most = job.spec.request.nodes.as_ref().map_or(1, NodeCount::most);
+        let has = job.placement.as_ref().map_or(0, |p| p.nodes.len() as u32);
+        let since = job.started.filter(|_| job.placed.is_some_and(|at| at < self.now));
+        let rested =
+            since.is_some_and(|at| at.plus(self.state.policy.preemption.grow_after) <= self.now);
+        job.may_be_resized()
+            && job.starts_anew()
+            && has < most
+            && rested
+            && job.restart_cost(self.now).is_some()
     }
 
     /// The victim's order: when it is told to end, and by when its room is free.

@@ -70,7 +70,8 @@ pub(super) struct Found {
 /// What a job loses where it starts anew: GPU-seconds, and CPU-seconds where it has no GPU, since
 /// its last checkpoint.
 pub(super) fn lost(job: &Job, mode: PreemptMode, now: Timestamp) -> (u64, u64) {
-    let kept = matches!(mode, PreemptMode::Suspend | PreemptMode::Checkpoint);
+    use PreemptMode::{Checkpoint, Shrink, Suspend};
+    let kept = matches!(mode, Suspend | Checkpoint | Shrink);
     let since = job.started.max(job.checkpointed);
     let (Some(since), Some(placement)) = (since.filter(|_| !kept), &job.placement) else {
         return (0, 0);
@@ -412,6 +413,8 @@ impl Round<'_> {
             PreemptMode::Suspend => self.rehold(job, |placement| {
                 take_no_cpus(placement);
             }),
+            // Its script runs on the first.
+            PreemptMode::Shrink => self.rehold(job, |placement| placement.nodes.truncate(1)),
             _ => {
                 if let Some(placement) = &job.placement {
                     self.cache.world.release(job.id, placement);
@@ -421,7 +424,7 @@ impl Round<'_> {
     }
 
     pub(super) fn step_back(&mut self, job: &Arc<Job>, mode: PreemptMode) {
-        if mode == PreemptMode::Suspend {
+        if matches!(mode, PreemptMode::Suspend | PreemptMode::Shrink) {
             self.rehold(job, |_| {});
         } else {
             self.cache.world.hold_as(self.state, job);

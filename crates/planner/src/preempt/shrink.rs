@@ -3,7 +3,8 @@
 //! A waiting job that does not fit is laid out on a world without one of them, the one that loses
 //! the least, then without all of them. Where it fits, and each of them still has its least on those
 //! of its own nodes that the waiting job leaves, they are asked for a checkpoint and start again on
-//! those at once. So nobody may preempt for it: what is above the least is only lent.
+//! those at once. So nobody may preempt for it: what is above the least is only lent. One that lives
+//! with losing nodes gives up those that the other takes, never its first, and goes on.
 
 use super::search::{Found, lost};
 use crate::ask::Ask;
@@ -21,36 +22,37 @@ impl<'a> Round<'a> {
     /// Elastic jobs with more than their least, those that lose the least first.
     fn elastic(&mut self) -> Vec<(Arc<Job>, PreemptMode)> {
         let (state, now) = (self.state, self.now);
-        if self.preempting.no_elastic {
-            return Vec::new();
-        }
-        let running = state.index.active.iter().filter_map(|id| state.jobs.get(id));
-        let all: Vec<&Arc<Job>> = running.filter(|job| job.spec.elastic).collect();
-        self.preempting.no_elastic = all.is_empty();
+        let all = state.index.elastic.iter().filter_map(|id| state.jobs.get(id));
         let spared = self.preempting.spared.clone();
         let permits = self.permits();
         let mut found: Vec<(Arc<Job>, PreemptMode)> = all
-            .into_iter()
             .filter(|job| !spared.contains(&job.id))
             .filter_map(|job| Some((Arc::clone(job), permits.shrinks(job)?)))
             .collect();
-        found.sort_by_key(|(job, mode)| (lost(job, *mode, now), job.id));
+        // Who goes on loses nothing.
+        found.sort_by_key(|(job, mode)| {
+            (*mode != PreemptMode::Shrink, lost(job, *mode, now), job.id)
+        });
         found
     }
 
-    /// Makes room for a group by letting elastic jobs shrink; false where that is not enough.
-    pub(super) fn shrink(&mut self, asks: &[Vec<&Ask>], group: &[&Arc<Job>]) -> bool {
+    /// Makes room for a group by letting elastic jobs shrink; false where that is not enough, `None`
+    /// where there is none that can.
+    pub(super) fn shrink(&mut self, asks: &[Vec<&Ask>], group: &[&Arc<Job>]) -> Option<bool> {
         let elastic = self.elastic();
+        if elastic.is_empty() {
+            return None;
+        }
         let singles = elastic.iter().take(SINGLES_MAX).map(std::slice::from_ref);
         let all = (elastic.len() > 1).then_some(elastic.as_slice());
         let sets: Vec<&[(Arc<Job>, PreemptMode)]> = singles.chain(all).collect();
         for set in sets {
             if let Some(found) = self.shrink_these(asks, group, set) {
                 self.claim(found);
-                return true;
+                return Some(true);
             }
         }
-        false
+        Some(false)
     }
 
     fn shrink_these(
@@ -92,8 +94,20 @@ impl<'a> Round<'a> {
             places.iter().flat_map(|p| p.placement.nodes.iter().map(|share| share.node)).collect();
         let mut laid: Vec<(Arc<Job>, Placement)> = Vec::new();
         let mut kept = Vec::new();
-        for (job, _) in set {
+        for (job, mode) in set {
             let own = job.placement.as_ref()?;
+            if *mode == PreemptMode::Shrink {
+                let first = own.nodes.first().map(|share| share.node);
+                let left = own.on_nodes(|id| Some(id) == first || !taken.contains(&id));
+                let allowed = job.spec.request.nodes.as_ref();
+                if !allowed.is_some_and(|count| count.allows(left.nodes.len() as u32)) {
+                    kept.clear();
+                    break;
+                }
+                self.rehold(job, |placement| placement.clone_from(&left));
+                kept.push((left.nodes.len() < own.nodes.len()).then_some(left));
+                continue;
+            }
             let left: Vec<usize> = own
                 .nodes
                 .iter()

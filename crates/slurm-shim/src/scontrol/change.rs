@@ -109,10 +109,16 @@ pub(super) fn update(client: &Client, words: &[&str]) -> Outcome {
 
 fn update_job(client: &Client, id: &str, pairs: &[(String, &str)]) -> Outcome {
     let patch = patch(pairs)?;
+    let nodes = pairs.iter().find(|(key, _)| option(key, "").as_deref() == Some("--nodes="));
+    let nodes: Option<u32> = nodes.and_then(|(_, value)| value.parse().ok());
     let mut code = 0;
     for job in jobs(id)? {
         let answer = client.update(&job, &patch).map_err(|error| told(&error, &job.to_string()))?;
-        code = code.max(report(&answer.results));
+        let told = report(&answer.results);
+        code = code.max(told);
+        if let Some(nodes) = nodes.filter(|_| told == 0) {
+            code = code.max(super::resize::follow(client, &job, nodes)?);
+        }
     }
     Ok(code)
 }

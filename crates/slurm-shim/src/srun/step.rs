@@ -323,6 +323,10 @@ impl Step<'_> {
                 out::say(&format!("slurmstepd-{node}: error: {message}"));
                 progress.over(procid, ExitStatus { code, signal: 0 });
             }
+            Event::TaskExited { procid, given_up: true, .. } => {
+                out::say(&format!("srun: task {procid}: its node was given up"));
+                progress.over(procid, ExitStatus::SUCCESS);
+            }
             Event::TaskExited { procid, status, .. } => progress.over(procid, status),
             Event::StepEnded { status, cause, .. } => progress.ended = Some((status, cause)),
             _ => {}

@@ -84,6 +84,7 @@ impl Supervisor<'_> {
             cause: None,
             wait_until: None,
             kill_at: None,
+            given_up: std::collections::BTreeSet::new(),
         };
         self.steps.fresh_records.push(step.record());
         self.steps.running.push(step);
@@ -238,6 +239,7 @@ impl Supervisor<'_> {
 
     /// Deadlines of steps, steps that are over, steps that can begin now.
     pub(in crate::supervisor) fn advance_steps(&mut self) {
+        self.advance_resize();
         if self.steps.running.is_empty() && self.steps.waiting.is_empty() {
             return;
         }
@@ -276,7 +278,11 @@ impl Supervisor<'_> {
         for (client, spec) in std::mem::take(&mut self.steps.waiting) {
             match lay_out(&spec, self.allocation(), &self.steps.busy) {
                 Ok(layout) => self.open_step(client, spec, layout),
-                Err(_) => self.steps.waiting.push((client, spec)),
+                // The job gave up nodes that it needs.
+                Err(NoLayout::Refused { code, message }) => {
+                    self.refuse(client, code, &message, None)
+                }
+                Err(NoLayout::Wait { .. }) => self.steps.waiting.push((client, spec)),
             }
         }
     }
