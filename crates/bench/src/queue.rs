@@ -35,6 +35,9 @@ pub(crate) fn measure(conf: &Path, report: &mut Report) -> Result<(), SlurmError
     let note = format!("{waiting} jobs wait, {running} run, {} left out", left_out.len());
     report.add(name, "state of it", (took, "ms"), None, note);
     report.check(name, "no job is left out", left_out.is_empty());
+    for left_out in left_out.iter().take(3) {
+        eprintln!("job {} is left out: {}", left_out.job, left_out.why);
+    }
     report.add(name, "jobs", (waiting as f64, "jobs"), None, "they wait");
     report.add(name, "pairs of shape and limit", (pairs(&state) as f64, "pairs"), None, "distinct");
     let mut planner = Planner::new(&state);

@@ -52,12 +52,26 @@ fn entry(text: &str) -> Option<Tres> {
     if !is_name(kind) || !name_ok {
         return None;
     }
-    let amount = if kind == "mem" || key == "gres/gpumem" {
-        memory::parse_mib(value).ok()?
-    } else {
-        binary_count(value)?
+    let whole = |value: &str| match kind == "mem" || key == "gres/gpumem" {
+        true => memory::parse_mib(value).ok(),
+        false => binary_count(value),
     };
+    let amount = whole(value).or_else(|| with_decimals(value, whole))?;
     Some(Tres { kind: kind.to_owned(), name: name.to_owned(), amount })
+}
+
+/// `2.50G`: Slurm prints halves of a unit so where it prints what it counted (`convert_num_unit`,
+/// exact). Only what comes to a whole amount is one.
+fn with_decimals(value: &str, whole: impl Fn(&str) -> Option<u64>) -> Option<u64> {
+    let (before, rest) = value.split_once('.')?;
+    let unit_at = rest.find(|c: char| !c.is_ascii_digit())?;
+    let (decimals, unit) = rest.split_at(unit_at);
+    if before.is_empty() || !(1..=2).contains(&decimals.len()) {
+        return None;
+    }
+    let scale = 10u64.pow(decimals.len() as u32);
+    let amount = whole(&format!("{before}{decimals}{unit}"))?;
+    amount.is_multiple_of(scale).then_some(amount / scale)
 }
 
 fn bad(text: &str, part: &str) -> Problem {
@@ -114,6 +128,14 @@ mod tests {
         for text in
             ["cpu", "cpu=", "=4", "gres/=1", "gres/gpu:=1", "cpu=4,", "cpu=x", "gres/a:b:c=1"]
         {
+            assert_eq!(parse(text).expect_err(text).code, Code::TresBad, "{text}");
+        }
+        for (text, amount) in
+            [("mem=1562.50G", 1_600_000), ("mem=2.5T", 2_621_440), ("cpu=1.50K", 1536)]
+        {
+            assert_eq!(parse(text).expect(text)[0].amount, amount, "{text}");
+        }
+        for text in ["mem=1.G", "mem=.50G", "mem=1.5", "cpu=1.333K", "mem=1.001G", "mem=1.01G"] {
             assert_eq!(parse(text).expect_err(text).code, Code::TresBad, "{text}");
         }
         assert_eq!(

@@ -22,8 +22,11 @@ const TIMES: f64 = 500.0;
 /// What a site tunes: every job is tried, time in slots of ten minutes, no break before a minute.
 const TUNED: &str = "bf_max_job_test=20000,bf_resolution=600,bf_window=10080,bf_interval=10,\
                      bf_max_time=60,bf_yield_interval=60000000,bf_continue,default_queue_depth=10";
+/// So many jobs are tried in a cycle that counts, with Slurm's defaults and with those.
+const DEPTH: f64 = 100.0;
+const TUNED_DEPTH: f64 = 500.0;
 /// A cycle may take so long to come.
-const CYCLE_S: u64 = 420;
+const CYCLE_S: u64 = 300;
 /// slurmctld may drop the calls of so long a time: it does while it takes up its configuration, and
 /// while a cycle holds its locks.
 const DROPS_S: u64 = 120;
@@ -45,9 +48,9 @@ pub(super) fn main(words: &[String]) -> Result<(), String> {
     let bed = Bed::start(LARGE)?;
     fill(&bed)?;
     submit(&bed, jobs)?;
-    let default = cycle(&bed, "")?;
+    let default = cycle(&bed, "", DEPTH)?;
     figures.extend(default.figures("Slurm, its defaults"));
-    let tuned = cycle(&bed, TUNED)?;
+    let tuned = cycle(&bed, TUNED, TUNED_DEPTH)?;
     figures.extend(tuned.figures("Slurm, tuned"));
     figures.extend(muster(&bed, jobs, &tuned)?);
     drop(bed);
@@ -182,26 +185,45 @@ fn patiently<T>(mut what: impl FnMut() -> Result<T, String>) -> Result<T, String
     }
 }
 
-/// The first whole cycle with these parameters.
-fn cycle(bed: &Bed, parameters: &str) -> Result<Cycle, String> {
+/// A cycle with these parameters in which so many jobs were tried; the deepest where none comes.
+/// Some are cut off early: right after a change of the configuration, or by a change of a node.
+fn cycle(bed: &Bed, parameters: &str, depth: f64) -> Result<Cycle, String> {
     let name = if parameters.is_empty() { "Slurm's defaults" } else { parameters };
     say(&format!("a cycle with {name}"));
     patiently(|| bed.schedule_with(parameters))?;
     patiently(|| bed.read("sdiag", &["--reset"]))?;
-    let before = backfill_on_core_ms(bed);
-    until("a backfill cycle", || {
+    let mut before = backfill_on_core_ms(bed);
+    let mut seen = 0.0;
+    let mut deepest: Option<Cycle> = None;
+    let found = until("a backfill cycle", || {
         let Ok(said) = bed.read("sdiag", &[]) else { return Ok(None) };
         let backfill = said.split_once("Backfilling stats").map_or("", |(_, rest)| rest);
-        let value = |key: &str| -> Option<f64> {
-            let line = backfill.lines().find_map(|line| line.trim().strip_prefix(key))?;
-            line.split_whitespace().next()?.parse().ok()
+        let value = |key: &str| -> f64 {
+            let line = backfill.lines().find_map(|line| line.trim().strip_prefix(key));
+            line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
         };
-        let depth = value("Last depth cycle:").filter(|depth| *depth > 0.0);
-        Ok(value("Last cycle:").zip(depth).map(|(us, depth)| {
-            let on_core = backfill_on_core_ms(bed).zip(before).map(|(now, then)| now - then);
-            Cycle { ms: us / 1e3, depth, on_core_ms: on_core.filter(|ms| *ms > 0.0) }
-        }))
-    })
+        let cycles = value("Total cycles:");
+        if cycles <= seen {
+            return Ok(None);
+        }
+        let now = backfill_on_core_ms(bed);
+        let cycle = Cycle {
+            ms: value("Last cycle:") / 1e3,
+            depth: value("Last depth cycle:"),
+            // Of several between two looks it is not known whose time that was.
+            on_core_ms: now.zip(before).map(|(now, then)| now - then).filter(|_| cycles - seen < 1.5),
+        };
+        (seen, before) = (cycles, now);
+        println!("   {:.0} jobs in {:.1} s", cycle.depth, cycle.ms / 1e3);
+        if cycle.depth >= depth {
+            return Ok(Some(cycle));
+        }
+        if deepest.as_ref().is_none_or(|deepest| deepest.depth < cycle.depth) {
+            deepest = Some(cycle);
+        }
+        Ok(None)
+    });
+    found.or_else(|why| deepest.filter(|cycle| cycle.depth > 0.0).ok_or(why))
 }
 
 fn until<T>(what: &str, mut done: impl FnMut() -> Result<Option<T>, String>) -> Result<T, String> {
