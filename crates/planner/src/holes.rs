@@ -7,9 +7,8 @@
 use crate::profile::{FOREVER, NEVER, Tick};
 use std::sync::Arc;
 
-/// A block is cut in two beyond so many stretches: as many as fit into a kibibyte, which allocators
-/// keep at hand.
-const BLOCK_MAX: usize = 42;
+/// A block is cut in two where it has so many stretches.
+const BLOCK_MAX: usize = 96;
 
 /// A node can give enough from `from` to `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

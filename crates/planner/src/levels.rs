@@ -268,20 +268,26 @@ impl Levels {
 
     /// Takes up a node whose takings changed.
     pub(crate) fn after(&mut self, node: usize, view: &NodeView) {
-        let Some((most, least)) = self.before.difference(&view.profile) else { return };
+        let Some(change) = self.before.difference(&view.profile) else { return };
         let before = std::mem::take(&mut self.before);
         let (mut old, mut new) = std::mem::take(&mut self.spare);
         for level in &mut self.all {
             let Some(mask) = level.members.get(node).copied().flatten() else { continue };
             let wanted = level.key.least(mask);
             // What nowhere gives enough, or everywhere, changes no hole.
-            if !most.gives(&wanted) || least.gives(&wanted) {
+            if !change.most.gives(&wanted) || change.least.gives(&wanted) {
                 continue;
             }
             old.clear();
             new.clear();
-            level.holes_of(node, self.before_usable, &before, &mut old);
-            level.holes_of(node, view.usable, &view.profile, &mut new);
+            let hole = |from, to| Hole { from, node: node as u32, to };
+            if self.before_usable {
+                before.holes_around(&wanted, &change, |from, to| old.push(hole(from, to)));
+            }
+            if view.usable {
+                let profile = &view.profile;
+                profile.holes_around(&wanted, &change, |from, to| new.push(hole(from, to)));
+            }
             level.replace(&old, &new, &mut self.stamp);
         }
         self.before = before;

@@ -82,6 +82,18 @@ impl Step {
     }
 }
 
+/// Where two profiles of one node differ.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Difference {
+    /// The most and the least in the steps by which they differ.
+    pub(crate) most: Step,
+    pub(crate) least: Step,
+    /// Up to this step they are the same, but for its end.
+    from: usize,
+    /// So many steps at the end are the same.
+    tail: usize,
+}
+
 /// The steps of a node in order of time; the first begins before all time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
@@ -159,15 +171,46 @@ impl Profile {
         }
     }
 
+    /// Those of all holes that [`Difference`] is about: the others are the same in both profiles.
+    pub(crate) fn holes_around(
+        &self,
+        least: &Least,
+        difference: &Difference,
+        mut found: impl FnMut(Tick, Tick),
+    ) {
+        let gives = |at: usize| self.steps.get(at).is_some_and(|step| step.gives(least));
+        let mut first = difference.from;
+        while first > 0 && gives(first) && gives(first - 1) {
+            first -= 1;
+        }
+        let tail = self.steps.len() - difference.tail;
+        let mut open: Option<Tick> = None;
+        for (at, step) in self.steps.iter().enumerate().skip(first) {
+            if at > tail && open.is_none() {
+                return;
+            }
+            match (open, step.gives(least)) {
+                (None, true) => open = Some(step.from),
+                (Some(since), false) => {
+                    found(since, step.from);
+                    open = None;
+                }
+                _ => {}
+            }
+        }
+        if let Some(since) = open {
+            found(since, FOREVER);
+        }
+    }
+
     /// The instants within `from..to` at which anything changes.
     pub(crate) fn changes(&self, from: Tick, to: Tick) -> impl Iterator<Item = Tick> {
         let first = self.steps.partition_point(|s| s.from <= from);
         self.steps[first..].iter().map(|s| s.from).take_while(move |at| *at < to)
     }
 
-    /// The most and the least in the steps by which two profiles of one node differ; `None` where
-    /// they are equal.
-    pub(crate) fn difference(&self, other: &Self) -> Option<(Step, Step)> {
+    /// Where two profiles of one node differ; `None` where they are equal.
+    pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let same = |a: &Step, b: &Step| a == b;
         let head = self.steps.iter().zip(&other.steps).take_while(|(a, b)| same(a, b)).count();
         let (a, b) = (&self.steps[head..], &other.steps[head..]);
@@ -185,7 +228,7 @@ impl Profile {
             most.widen(step);
             least.narrow(step);
         }
-        Some((most, least))
+        Some(Difference { most, least, from, tail })
     }
 }
 
@@ -216,5 +259,33 @@ mod tests {
         assert_eq!(profile.least(5, 25).map(|s| s.cpus), Some(1));
         assert_eq!(profile.least(5, 20).map(|s| s.cpus), Some(2));
         assert_eq!(profile.least(30, FOREVER).map(|s| s.cpus), Some(4));
+    }
+
+    #[test]
+    fn holes_away_from_a_difference_are_the_same_in_both() {
+        let mut before = Profile::default();
+        before.reset(4, 100, 0);
+        let take = |from, to, cpus| Take { from, to, cpus, memory: 0, devices: 0 };
+        for (from, to, cpus) in [(0, 10, 3), (20, 30, 2), (30, 40, 4), (60, 70, 1), (80, 90, 4)] {
+            before.apply(&take(from, to, cpus));
+        }
+        for (from, length, cpus) in
+            (0..100).flat_map(|at| [(at, 1, 1), (at, 7, 2), (at, 25, 3), (at, FOREVER - at, 1)])
+        {
+            let mut after = before.clone();
+            after.apply(&take(from, from + length, cpus));
+            let difference = before.difference(&after).expect("something was taken");
+            for wanted in 1..=4 {
+                let rest = |profile: &Profile| {
+                    let mut around = Vec::new();
+                    let add = |a, b| around.push((a, b));
+                    profile.holes_around(&least(wanted), &difference, add);
+                    let mut all = holes(profile, wanted);
+                    all.retain(|hole| !around.contains(hole));
+                    all
+                };
+                assert_eq!(rest(&before), rest(&after), "{from} {length} {cpus} for {wanted}");
+            }
+        }
     }
 }
