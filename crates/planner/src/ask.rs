@@ -3,9 +3,11 @@
 
 use crate::devices;
 use crate::free::{Avail, NodeView};
+use crate::profile::{FOREVER, Tick};
 use crate::reservations::lane;
 use muster_model::affinity::{BARRING, untolerated};
 use muster_model::{JobSpec, NodeCount, Request, Seconds, TimeLimit, Timestamp};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -97,12 +99,33 @@ impl Ask {
 
     /// What it wants, to change it for this ask and no other.
     pub(crate) fn wants_mut(&mut self) -> &mut Wants {
-        Arc::make_mut(&mut self.wants)
+        let wants = Arc::make_mut(&mut self.wants);
+        wants.number = None;
+        wants
     }
 
     /// How long it is taken to be there once it starts.
     pub(crate) fn length(&self) -> TimeLimit {
         self.length_within(self.limit)
+    }
+
+    /// That in ticks; [`FOREVER`] without an end.
+    pub(crate) fn ticks(&self) -> Tick {
+        match self.length().seconds() {
+            Some(length) => i64::try_from(length.0.saturating_mul(1000)).unwrap_or(FOREVER),
+            None => FOREVER,
+        }
+    }
+
+    /// True where it is in a reservation, or tried in another way than jobs are.
+    pub(crate) fn is_special(&self) -> bool {
+        self.inside.is_some()
+            || self.switches.is_some()
+            || self.heedless
+            || self.anywhere
+            || self.tolerates_all
+            || self.beside_all
+            || self.alone
     }
 
     /// As [`Self::length`], with another limit than its own.
@@ -209,8 +232,11 @@ impl Ask {
         if self.tasks_with(tasks, share) > self.tasks_max(view) {
             return false;
         }
-        let need = self.need_on(view, tasks, share);
-        need.cpus <= avail.cpus
+        let need = match self.counted_need() {
+            Some(need) => Cow::Borrowed(need),
+            None => self.need_on(view, tasks, share),
+        };
+        self.cpus_on(view, &need) <= avail.cpus
             && need.memory <= avail.memory
             && self.gres_fits(avail)
             && devices::fits(self, view, avail, &need)
@@ -218,6 +244,9 @@ impl Ask {
 
     /// What the node has for good: name lists and disk, without features and use.
     pub(crate) fn may_use(&self, view: &NodeView) -> bool {
+        if self.is_easy() && !view.tainted {
+            return view.usable;
+        }
         view.usable
             && self.request.sockets_per_node.is_none_or(|n| n <= view.sockets)
             && view.node.scratch >= self.request.scratch

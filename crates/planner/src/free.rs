@@ -117,6 +117,8 @@ pub(crate) struct Avail {
 pub(crate) struct NodeView {
     pub(crate) node: Arc<Node>,
     pub(crate) usable: bool,
+    /// It has taints.
+    pub(crate) tainted: bool,
     pub(crate) base_cpus: CpuSet,
     pub(crate) base_cpu_count: u32,
     pub(crate) base_memory: u64,
@@ -134,6 +136,8 @@ pub(crate) struct NodeView {
     /// How many of those who are here, or will be, do not share the node with everybody.
     picky: u32,
     by_user: u32,
+    /// Some promise here is over when it begins: it is on no profile.
+    has_instants: bool,
     pub(crate) free_cpus: CpuSet,
     pub(crate) free_cpu_count: u32,
     pub(crate) free_memory: u64,
@@ -233,6 +237,7 @@ impl NodeView {
         let mut view = Self {
             node: Arc::clone(node),
             usable: false,
+            tainted: false,
             base_cpus: CpuSet::new(),
             base_cpu_count: 0,
             base_memory: 0,
@@ -246,6 +251,7 @@ impl NodeView {
             profile: Profile::default(),
             picky: 0,
             by_user: 0,
+            has_instants: false,
             free_cpus: CpuSet::new(),
             free_cpu_count: 0,
             free_memory: 0,
@@ -259,6 +265,7 @@ impl NodeView {
     pub(crate) fn describe(&mut self, node: &Arc<Node>, now: Timestamp) {
         self.node = Arc::clone(node);
         self.usable = node.is_usable();
+        self.tainted = !node.taints.is_empty();
         self.base_cpus = node.cpus.clone();
         let mut foreign_memory = Mib::ZERO;
         for foreign in &node.foreign {
@@ -348,6 +355,7 @@ impl NodeView {
     pub(crate) fn reserve(&mut self, reserved: Reserved) {
         self.profile.apply(&reserved.take());
         self.note(reserved.kind);
+        self.has_instants |= reserved.from >= reserved.to;
         self.reserved.push(reserved);
     }
 
@@ -366,6 +374,7 @@ impl NodeView {
         for reserved in &self.reserved {
             self.profile.apply(&reserved.take());
         }
+        self.has_instants = self.reserved.iter().any(|r| r.from >= r.to);
         (self.picky, self.by_user) = (0, 0);
         let held = self.holdings.iter().map(|h| h.kind);
         let kinds: Vec<Exclusive> = held.chain(self.reserved.iter().map(|r| r.kind)).collect();
@@ -382,7 +391,7 @@ impl NodeView {
     /// True where it can be used by everybody and nobody on it minds others: amounts alone decide
     /// who finds room here.
     pub(crate) fn is_plain(&self) -> bool {
-        self.usable && self.node.taints.is_empty() && self.picky == 0
+        self.usable && !self.tainted && self.picky == 0
     }
 
     /// True where nothing on it is promised: what it has free now it has as long as nobody takes it.
@@ -445,6 +454,10 @@ impl NodeView {
     pub(crate) fn admits(&self, span: Span, kind: Exclusive, uid: u32) -> bool {
         if kind == Exclusive::No && self.picky == 0 {
             return true;
+        }
+        if kind == Exclusive::Node && !self.has_instants && span.from < span.to {
+            let least = self.profile.least(tick(span.from), span.end());
+            return least.is_none_or(|least| least.takers == 0);
         }
         self.holdings
             .iter()

@@ -135,11 +135,13 @@ impl Search<'_> {
 
     /// The candidates by domain, where the nearest nodes are a matter of counting.
     fn leaves(&self) -> Option<Leaves<'_>> {
-        let ask = self.ask;
-        let plain = ask.simple_need().is_some() && !ask.request.contiguous;
+        let request = &self.ask.request;
+        let alike = self.ask.counts_nodes(self.alternative)
+            && self.forced.is_empty()
+            && !request.contiguous
+            && request.nodes.is_some();
         let (least, most) = self.bounds;
-        let counted = plain && ask.request.nodes.is_some() && least == most;
-        counted.then(|| Leaves::new(self.joint, most))?
+        (alike && least == most).then(|| Leaves::new(self.joint, most))?
     }
 
     /// The nodes of a job that one domain of the lowest level holds; all candidates where none does.

@@ -29,6 +29,7 @@ mod gate;
 mod gates;
 mod groups;
 mod holes;
+mod known;
 mod levels;
 pub mod limits;
 mod members;

@@ -38,6 +38,10 @@ pub(crate) fn earliest(
     work: &mut Work,
 ) -> Option<(Timestamp, Places)> {
     let [asks] = parts else { return together(world, parts, from, work) };
+    let alike = if let [ask] = asks.as_slice() { world.alike(ask) } else { None };
+    let known = alike.and_then(|(wants, length)| world.known.of(wants, length));
+    let known = known.unwrap_or(world.now()).max(world.now());
+    let (is_sure, from) = (from <= known, from.max(known));
     let mut best: Option<(Timestamp, &Ask, Picks)> = None;
     for ask in asks {
         let before = best.as_ref().map(|b| b.0);
@@ -47,6 +51,9 @@ pub(crate) fn earliest(
     }
     let (at, ask, picks) = best?;
     world.reserve(ask, &picks, Span::of(world.now(), at, ask.length()));
+    if let Some((wants, length)) = alike.filter(|_| is_sure) {
+        world.known.note(wants, length, at);
+    }
     Some((at, vec![(ask.clone(), picks)]))
 }
 
@@ -124,10 +131,7 @@ struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     fn new(world: &'a World, ask: &'a Ask, level: &'a Level, spare: Spare) -> Self {
-        let length = match ask.length().seconds() {
-            Some(limit) => i64::try_from(limit.0.saturating_mul(1000)).unwrap_or(FOREVER),
-            None => FOREVER,
-        };
+        let length = ask.ticks();
         let shares = ask.kind() != Exclusive::User && !world.is_picky();
         let plain =
             shares && ask.is_uniform() && world.map().span() == muster_model::Span::Anywhere;

@@ -52,8 +52,13 @@ pub(crate) struct Wants {
     pub(crate) part_floor: Floor,
     /// For the whole job on one node.
     pub(crate) whole_floor: Floor,
-    /// What every node has to give, where that is the same for all.
+    /// What every node has to give, where that is the same for all; who is alone on a node needs all
+    /// its CPUs.
     steady: Option<Need>,
+    /// Nothing is asked of a node for good: each that is up and has no taints will do.
+    easy: bool,
+    /// Tells it from others of its catalogue.
+    pub(crate) number: Option<u64>,
     /// Nothing but these amounts decides whether a node that nobody has a claim on takes its part.
     simple: bool,
     /// Its level in the planner's world, once asked for.
@@ -122,6 +127,8 @@ impl Wants {
             part_floor: Floor::default(),
             whole_floor: Floor::default(),
             steady: None,
+            easy: false,
+            number: None,
             simple: false,
             level: OnceLock::new(),
         };
@@ -132,6 +139,7 @@ impl Wants {
         let tasks = if let Tasks::Total(all) = wants.tasks { all } else { 1 };
         wants.whole_floor = wants.floor(tasks, &whole);
         wants.steady = wants.steady_need();
+        wants.easy = wants.asks_nothing_for_good();
         wants.simple = wants.is_simple();
         wants
     }
@@ -143,16 +151,40 @@ impl Wants {
             && self.steady.as_ref().is_some_and(any_model)
             && request.exclusive == Exclusive::No
             && request.gpu_memory.is_none()
-            && !request.cpus_near_gpus
+            && self.easy
             && request.gres.is_empty()
             && request.constraint.is_none()
-            && self.affinity().is_none()
             && request.node_list.is_empty()
+            && request.tasks_per_socket.is_none()
+            && request.tasks_per_core.is_none()
+    }
+
+    fn asks_nothing_for_good(&self) -> bool {
+        let request = &self.request;
+        !request.cpus_near_gpus
+            && self.affinity().is_none()
             && request.exclude.is_empty()
             && request.scratch.0 == 0
             && request.sockets_per_node.is_none()
-            && request.tasks_per_socket.is_none()
-            && request.tasks_per_core.is_none()
+    }
+
+    /// True where each node that is up and has no taints will do for good.
+    pub(crate) fn is_easy(&self) -> bool {
+        self.easy
+    }
+
+    /// What every node has to give, where only who is alone on it needs more: all its CPUs
+    /// ([`Self::cpus_on`]); and where whole GPUs are only counted.
+    pub(crate) fn counted_need(&self) -> Option<&Need> {
+        self.steady.as_ref().filter(|_| self.plain && !self.request.cpus_near_gpus)
+    }
+
+    /// The CPUs of a steady need on a node.
+    pub(crate) fn cpus_on(&self, view: &NodeView, need: &Need) -> u32 {
+        match self.request.exclusive {
+            Exclusive::Node => need.cpus.max(view.base_cpu_count),
+            _ => need.cpus,
+        }
     }
 
     /// What a node has to give where that is all that is asked of it.
@@ -167,10 +199,8 @@ impl Wants {
 
     /// What every node has to give, where neither the node nor how the job is laid out matters.
     fn steady_need(&self) -> Option<Need> {
-        let Tasks::Each(tasks) = self.tasks else { return None };
-        let request = &self.request;
-        let whole = request.exclusive == Exclusive::Node;
-        if whole || !self.job_gpus.is_empty() || !self.socket_gpus.is_empty() {
+        let (Tasks::Each(tasks) | Tasks::Total(tasks @ 1)) = self.tasks else { return None };
+        if !self.job_gpus.is_empty() || !self.socket_gpus.is_empty() {
             return None;
         }
         let mut gpus = self.fixed_gpus(tasks);
@@ -219,6 +249,10 @@ impl Wants {
 
     /// As [`Self::least_floor`], on this node.
     pub(crate) fn least_on(&self, view: &NodeView) -> Floor {
+        if let Some(need) = self.counted_need() {
+            let (cpus, gpus) = (self.cpus_on(view, need), need.gpu_total());
+            return Floor { cpus, gpus, memory: need.memory };
+        }
         let (tasks, share) = if self.can_be_spread() {
             (1, self.least_gpus())
         } else {
@@ -289,6 +323,12 @@ impl Wants {
                     || self.alternatives.iter().any(|a| !a.counts.is_empty())))
     }
 
+    /// True where nothing but their number counts of the nodes that can take a part.
+    pub(crate) fn counts_nodes(&self, alternative: usize) -> bool {
+        let counts = self.alternatives.get(alternative).map(|a| a.counts.is_empty());
+        matches!(self.tasks, Tasks::Each(_)) && self.job_gpus.is_empty() && counts == Some(true)
+    }
+
     /// The GPUs that a job's total spreads over its nodes: the least on each node.
     pub(crate) fn least_gpus(&self) -> Vec<u32> {
         // One total puts at least one GPU on each node; of several totals any may be that one.
@@ -340,7 +380,10 @@ impl Wants {
     /// As [`Self::need`], without a copy where it is the same on every node.
     pub(crate) fn need_on(&self, view: &NodeView, tasks: u32, share: &[u32]) -> Cow<'_, Need> {
         match &self.steady {
-            Some(need) => Cow::Borrowed(need),
+            Some(need) => match self.cpus_on(view, need) {
+                cpus if cpus == need.cpus => Cow::Borrowed(need),
+                cpus => Cow::Owned(Need { cpus, ..need.clone() }),
+            },
             None => Cow::Owned(self.need(view, tasks, share)),
         }
     }
@@ -451,6 +494,8 @@ fn tasks_of(request: &Request) -> Tasks {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalogue {
     by_request: BTreeMap<SharedRequest, Vec<Arc<Wants>>>,
+    /// The number of the last one.
+    last: u64,
     /// How many requests were left when those were last dropped that nobody has any more.
     kept: usize,
 }
@@ -474,7 +519,9 @@ impl Catalogue {
         if let Some(wants) = known.iter().find(|wants| wants.partition.name == partition.name) {
             return Arc::clone(wants);
         }
-        let wants = Arc::new(Wants::new(request, partition, policy));
+        self.last += 1;
+        let number = Some(self.last);
+        let wants = Arc::new(Wants { number, ..Wants::new(request, partition, policy) });
         known.push(Arc::clone(&wants));
         wants
     }

@@ -5,6 +5,7 @@ use crate::ask::{Ask, Floor};
 use crate::devices;
 use crate::free::{Holding, NodeView, OVERDUE_MS, Pool, Reserved, Span};
 use crate::gang::Picks;
+use crate::known::KnownStarts;
 use crate::levels::{Level, Levels, Saved};
 use crate::members::Members;
 use crate::natural::natural;
@@ -56,6 +57,8 @@ pub(crate) struct World {
     quiet: bool,
     map: Map,
     social: Social,
+    /// What is known of starts, as long as nothing is taken off.
+    pub(crate) known: KnownStarts,
     /// Room for walks over time.
     pub(crate) spare: Spare,
 }
@@ -160,6 +163,7 @@ impl World {
     }
 
     pub(crate) fn set_licences(&mut self, state: &State) {
+        self.known.forget();
         for pool in self.pools.values_mut() {
             pool.total = 0;
         }
@@ -172,6 +176,7 @@ impl World {
     pub(crate) fn set_map(&mut self, state: &State) {
         let nodes: Vec<&muster_model::Node> = self.views.iter().map(|v| v.node.as_ref()).collect();
         self.map = Map::new(&state.topology, &nodes);
+        self.known.forget();
     }
 
     /// Who is where, as other jobs see it.
@@ -186,6 +191,7 @@ impl World {
 
     pub(crate) fn describe(&mut self, node: &Arc<muster_model::Node>) {
         let Some(at) = self.slots.get(&node.id).copied() else { return };
+        self.known.forget();
         self.levels.before(&self.views[at]);
         self.views[at].describe(node, self.now);
         self.refresh(at);
@@ -198,6 +204,7 @@ impl World {
     /// Moves the present on: what is past its end is taken to be over soon after it.
     pub(crate) fn set_now(&mut self, now: Timestamp) {
         self.now = now;
+        self.known.forget();
         let soon = Timestamp::from_millis(now.millis().saturating_add(OVERDUE_MS));
         let overdue = self.ends.range(..(soon, JobId(0))).flat_map(|(_, nodes)| nodes);
         let nodes: BTreeSet<usize> = overdue.copied().collect();
@@ -368,6 +375,7 @@ impl World {
     /// Lets go of what a job had.
     pub(crate) fn release(&mut self, job: JobId, placement: &Placement) {
         let now = self.now;
+        self.known.forget();
         self.bookings.leave(job);
         self.social.leave(job);
         let end = self.end_of.remove(&job);
@@ -404,6 +412,7 @@ impl World {
 
     pub(crate) fn set_bookings(&mut self, bookings: Bookings) {
         self.bookings = bookings;
+        self.known.forget();
     }
 
     pub(crate) fn bookings(&self) -> &Bookings {
@@ -548,6 +557,7 @@ impl World {
 
     /// Takes back the last promise put on with these picks.
     pub(crate) fn unreserve(&mut self, ask: &Ask, picks: &Picks) {
+        self.known.forget();
         if ask.who.is_some() {
             self.social.expect_no_more();
         }

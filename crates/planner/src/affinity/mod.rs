@@ -85,6 +85,11 @@ impl Social {
         !self.apart.is_empty()
     }
 
+    /// True where some job that runs, or is promised a start, wants to be away from others.
+    pub(crate) fn keeps_any_apart(&self) -> bool {
+        self.has_apart() || !self.promised_apart.is_empty()
+    }
+
     pub(crate) fn leave(&mut self, job: JobId) {
         self.jobs.remove(&job);
         self.apart.remove(&job);
