@@ -14,7 +14,7 @@ use crate::reservations::Bookings;
 use crate::timeline::Spare;
 use crate::topology::Map;
 use muster_model::{
-    Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, TimeLimit, Timestamp,
+    Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -426,36 +426,6 @@ impl World {
     /// The nodes that the request names; `None` where one is not there.
     pub(crate) fn forced_nodes(&self, ask: &Ask) -> Option<Vec<usize>> {
         ask.request.node_list.iter().map(|name| self.node_named(name)).collect()
-    }
-
-    /// True where the licences that it asks for are free over the span.
-    pub(crate) fn licences_fit(&self, ask: &Ask, span: Span) -> bool {
-        ask.licences.iter().all(|(name, count)| self.licences_for(name, ask, span) >= *count)
-    }
-
-    /// The first instant from `from` on at which the licences are free for as long as `limit` says.
-    pub(crate) fn licences_earliest(
-        &self,
-        ask: &Ask,
-        from: Timestamp,
-        limit: TimeLimit,
-    ) -> Option<Timestamp> {
-        let mut at = from;
-        loop {
-            let mut next = at;
-            for (name, count) in &ask.licences {
-                let pool = self.pools.get(name)?;
-                next = next.max(pool.earliest(Span::of(self.now, next, limit), limit, *count)?);
-            }
-            if next == at {
-                if self.licences_fit(ask, Span::of(self.now, at, limit)) {
-                    return Some(at);
-                }
-                // Free, but reserved for others: until a reservation begins or is over.
-                next = self.next_edge(ask, at)?;
-            }
-            at = next;
-        }
     }
 
     /// Nodes in the order in which they are tried: light ones first, then the fullest (or the

@@ -3,7 +3,7 @@
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::world::World;
-use muster_model::Timestamp;
+use muster_model::{TimeLimit, Timestamp};
 
 impl World {
     /// How many licences of this name are there for the job over the whole span.
@@ -53,5 +53,35 @@ impl World {
             sum.saturating_add(other.licences.get(name).copied().unwrap_or(0).saturating_sub(held))
         });
         free.saturating_sub(kept)
+    }
+
+    /// True where the licences that it asks for are free over the span.
+    pub(crate) fn licences_fit(&self, ask: &Ask, span: Span) -> bool {
+        ask.licences.iter().all(|(name, count)| self.licences_for(name, ask, span) >= *count)
+    }
+
+    /// The first instant from `from` on at which the licences are free for as long as `limit` says.
+    pub(crate) fn licences_earliest(
+        &self,
+        ask: &Ask,
+        from: Timestamp,
+        limit: TimeLimit,
+    ) -> Option<Timestamp> {
+        let mut at = from;
+        loop {
+            let mut next = at;
+            for (name, count) in &ask.licences {
+                let pool = self.pool(name)?;
+                next = next.max(pool.earliest(Span::of(self.now(), next, limit), limit, *count)?);
+            }
+            if next == at {
+                if self.licences_fit(ask, Span::of(self.now(), at, limit)) {
+                    return Some(at);
+                }
+                // Free, but reserved for others: until a reservation begins or is over.
+                next = self.next_edge(ask, at)?;
+            }
+            at = next;
+        }
     }
 }
