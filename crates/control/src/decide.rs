@@ -141,7 +141,7 @@ fn still_holds(state: &State, base: &State, decision: &Decision) -> bool {
         }
         Decision::Grow(victim) => grows_still(state, base, victim),
         Decision::Resume { job } => {
-            unchanged(state, base, *job).is_some_and(|job| job.yields_cpus())
+            unchanged(state, base, *job).is_some_and(|job| job.yields_cpus() || job.resumes)
         }
         Decision::Evict { job, attempt, .. } => {
             let runs = |job: &Arc<Job>| job.attempt == *attempt && job.state.holds_resources();

@@ -186,6 +186,8 @@ fn started_job(id: JobId, spec: JobSpec, placement: Placement) -> Job {
         signals_asked: 0,
         claim: None,
         eviction: None,
+        lends: false,
+        resumes: false,
         resize: None,
         turn: None,
         stands_since: None,

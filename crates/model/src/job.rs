@@ -69,6 +69,12 @@ pub struct Job {
     /// Should stand still (`scontrol suspend`).
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: bool,
+    /// It stands still by hand and has left its CPUs to others: all but those stay its own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lends: bool,
+    /// It shall go on as soon as nobody else runs on them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resumes: bool,
     /// Room held for it while it waits.
     #[serde(default, skip_serializing_if = "is_default")]
     pub claim: Option<Arc<Claim>>,
@@ -361,6 +367,7 @@ impl Job {
         self.signals.clear();
         self.suspend = false;
         self.eviction = None;
+        (self.lends, self.resumes) = (false, false);
         self.resize = None;
         self.turn = None;
     }

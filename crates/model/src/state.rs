@@ -80,7 +80,7 @@ pub struct Index {
     pub gangs: OrdMap<(u32, String), OrdSet<JobId>>,
     /// Waiting jobs that room is held for.
     pub claimants: OrdSet<JobId>,
-    /// Jobs that make room for others, or stand still for them.
+    /// Jobs that make room for others, stand still for them, or go on after them.
     pub evicted: OrdSet<JobId>,
     /// Jobs that take turns with others.
     pub turns: OrdSet<JobId>,
@@ -327,7 +327,7 @@ impl Index {
             }
         } else {
             self.active.insert(job.id);
-            if job.eviction.is_some() {
+            if job.eviction.is_some() || job.resumes {
                 self.evicted.insert(job.id);
             }
             if job.turn.is_some() {

@@ -97,6 +97,25 @@ impl State {
         (job.state.holds_resources() && job.may_take_turns()).then_some(partition)
     }
 
+    /// True where a job leaves its CPUs to others once it stands still: by hand, as Slurm's do
+    /// (scontrol manual, `suspend`), and not where jobs take turns on them.
+    pub(crate) fn lends_when_still(&self, job: &Job) -> bool {
+        let by_hand = job.suspend && job.eviction.is_none() && job.turn.is_none();
+        by_hand && self.turns_of(job).is_none()
+    }
+
+    /// True where somebody runs on CPUs of a job that has left them to others.
+    pub(crate) fn cpus_are_lent(&self, job: &Job) -> bool {
+        let meets = |share: &crate::NodeShare| {
+            let there = self.index.on_node.get(&share.node).into_iter().flatten();
+            let others = there.filter_map(|id| self.jobs.get(id));
+            let others = others.filter(|o| o.id != job.id && !o.lends && !o.yields_cpus());
+            let mut shares = others.filter_map(|o| o.placement.as_ref()).flat_map(|p| &p.nodes);
+            shares.any(|s| s.node == share.node && s.cpus.intersects(&share.cpus))
+        };
+        job.placement.iter().flat_map(|p| &p.nodes).any(meets)
+    }
+
     /// A job with those that take turns with it, directly or through others: who has a CPU or GPU
     /// of one of them.
     pub fn sharing_with(&self, job: &Job) -> BTreeSet<JobId> {

@@ -91,7 +91,10 @@ pub(crate) fn room<'a>(
         .map(|n| (n.job, n.placement, n.end));
     for (job, placement, _) in running.chain(starting) {
         for share in placement.nodes.iter().filter(|s| s.node == id) {
-            cpus.remove_all(&share.cpus);
+            // What stands still by hand has lent its CPUs; nobody knows when it goes on.
+            if !job.lends || (job.resumes && when == When::Now) {
+                cpus.remove_all(&share.cpus);
+            }
             pool = pool.saturating_sub(share.cpu_pool);
             memory = memory.saturating_sub(share.memory.0);
             for part in &mut parts {

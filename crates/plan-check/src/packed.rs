@@ -187,7 +187,7 @@ fn there(state: &State, now: Timestamp, new: &[New<'_>], node: &Node) -> Vec<Sta
             to,
             cpus: share.cpu_pool,
             // Who stands still for others has no CPUs while they run; those of a pool are not lent.
-            cpu_set: match job.makes_way_by(PreemptMode::Suspend) {
+            cpu_set: match job.lends || job.makes_way_by(PreemptMode::Suspend) {
                 true => CpuSet::new(),
                 false => share.cpus.iter().filter(|cpu| is_own(node, *cpu)).collect(),
             },

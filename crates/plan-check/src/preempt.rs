@@ -458,14 +458,16 @@ fn resumes(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         let mut say = |detail: String| {
             found.push(Violation::of(Rule::ResumeInUse, *job, detail));
         };
-        let Some(record) = state.jobs.get(job).filter(|job| job.yields_cpus()) else {
+        let Some(record) = state.jobs.get(job).filter(|job| job.yields_cpus() || job.resumes)
+        else {
             say("does not stand still for others".to_owned());
             continue;
         };
         let running = state
             .jobs
             .values()
-            .filter(|other| other.state.holds_resources() && !other.yields_cpus())
+            .filter(|other| other.state.holds_resources())
+            .filter(|other| !other.yields_cpus() && !other.lends)
             .map(AsRef::as_ref)
             .chain(gone_on.iter().copied())
             .filter_map(|other| other.placement.as_deref());

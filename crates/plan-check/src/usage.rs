@@ -173,6 +173,10 @@ fn check_cpus(node: &Node, uses: &[Use<'_>], say: &mut dyn FnMut(Rule, &[&Use<'_
             let detail = format!("CPUs {cpus} of node {} are not there to give", node.name);
             say(Rule::CpusOverallocated, &[one], detail);
         }
+        // What stands still by hand has left its CPUs to whoever gets them.
+        if one.job.lends {
+            continue;
+        }
         // Whoever stands still for others gives them its CPUs: to those for whom it does so.
         if let Some(eviction) = one.job.eviction.as_ref().filter(|_| one.job.yields_cpus()) {
             let takes = |u: &&Use<'_>| {

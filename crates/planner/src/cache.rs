@@ -140,7 +140,7 @@ impl Cache {
         // What jobs that stand still keep depends on who else is there.
         let yields = |state: &State| {
             let evicted = state.index.evicted.iter().filter_map(|id| state.jobs.get(id));
-            evicted.into_iter().any(|job| job.yields_cpus())
+            evicted.into_iter().any(|job| job.yields_cpus() || job.resumes)
         };
         if !changed.is_empty() && (yields(&self.seen) || yields(state)) {
             return false;

@@ -107,7 +107,7 @@ impl World {
     /// Takes up a running job as the state has it: all of its placement, or what it keeps while it
     /// stands still for others, or what of its CPUs and GPUs nobody who shares holds for longer.
     pub(crate) fn hold_as(&mut self, state: &State, job: &Job) {
-        if !job.yields_cpus() && job.turn.is_none() {
+        if !job.yields_cpus() && !job.lends && job.turn.is_none() {
             return self.hold(state, job);
         }
         if let Some(placement) = crate::preempt::on_the_world(state, job)

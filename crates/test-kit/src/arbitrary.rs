@@ -4,8 +4,8 @@
 
 use crate::lab::Lab;
 use muster_model::{
-    Availability, Drain, EventKind, ForeignUse, Hold, JobId, JobUpdate, Mib, NodeId, Seconds,
-    TimeLimit,
+    Availability, Drain, EventKind, ForeignUse, Hold, JobId, JobState, JobUpdate, Mib, NodeId,
+    Seconds, TimeLimit,
 };
 use proptest::prelude::*;
 
@@ -365,6 +365,8 @@ pub enum Deed {
     Shorten(usize, u32),
     /// The throttle of the array of the `n`-th waiting job is changed.
     Throttle(usize, Option<u32>),
+    /// The `n`-th running job is made to stand still by hand, or let go on.
+    Suspend(usize),
     /// A node is drained or let go.
     Drain(usize),
     /// A node is lost or found.
@@ -398,6 +400,7 @@ pub fn story(length: usize) -> impl Strategy<Value = Vec<Deed>> {
         1 => n.clone().prop_map(Deed::Toggle),
         1 => (n.clone(), 1u32..60).prop_map(|(n, m)| Deed::Shorten(n, m)),
         1 => (n.clone(), prop::option::of(1u32..3)).prop_map(|(n, t)| Deed::Throttle(n, t)),
+        1 => n.clone().prop_map(Deed::Suspend),
         1 => n.clone().prop_map(Deed::Drain),
         1 => n.clone().prop_map(Deed::Down),
         1 => n.clone().prop_map(Deed::Foreign),
@@ -480,7 +483,31 @@ pub fn act(lab: &mut Lab, deed: &Deed) {
                 lab.set_up(&format!("taint {} {mark}", node.name.clone()));
             }
         }
+        Deed::Suspend(n) => {
+            if let Some(job) = nth(&lab.state.index.active, *n) {
+                by_hand(lab, job);
+            }
+        }
         Deed::Drain(n) | Deed::Down(n) | Deed::Foreign(n) => touch_node(lab, deed, *n),
+    }
+}
+
+/// Makes a running job stand still, or lets one go on that does so by hand.
+fn by_hand(lab: &mut Lab, job: JobId) {
+    let record = &lab.state.jobs[&job];
+    let (attempt, suspend) = (record.attempt, !record.lends);
+    let may = if suspend {
+        record.state == JobState::Running && record.eviction.is_none()
+    } else {
+        record.state == JobState::Suspended
+    };
+    if !may {
+        return;
+    }
+    lab.event(EventKind::JobSuspend { job, suspend });
+    // One whose CPUs others run on goes on after them.
+    if lab.state.jobs[&job].suspend == suspend {
+        lab.event(EventKind::JobSuspended { job, attempt, suspended: suspend });
     }
 }
 

@@ -344,6 +344,8 @@ fn blank_job(id: u32, spec: JobSpec, placement: Placement) -> Job {
         signals_asked: 0,
         claim: None,
         eviction: None,
+        lends: false,
+        resumes: false,
         resize: None,
         turn: None,
         stands_since: None,

@@ -87,6 +87,8 @@ impl State {
             suspend: false,
             claim: None,
             eviction: None,
+            lends: false,
+            resumes: false,
             resize: None,
             turn: None,
             stands_since: None,
@@ -264,7 +266,10 @@ impl State {
             return Ok(());
         }
         let mut new = Job::clone(&old);
-        new.suspend = suspend;
+        // One whose CPUs others run on goes on after them.
+        new.resumes = !suspend && old.lends && self.cpus_are_lent(&old);
+        new.suspend = suspend || new.resumes;
+        new.lends = old.lends && new.suspend;
         // From here on it stands still, or runs, by hand and not for its turn.
         if let Some(turn) = &mut new.turn {
             turn.runs = true;

@@ -48,6 +48,7 @@ impl State {
         new.placed_seq = self.seq;
         new.claim = None;
         new.eviction = None;
+        (new.lends, new.resumes) = (false, false);
         new.resize = None;
         new.turn = None;
         new.stands_since = None;
@@ -106,7 +107,10 @@ impl State {
         };
         let mut new = Job { state, ..Job::clone(&old) };
         match (suspended, state) {
-            (true, _) => new.stands_since = Some(at),
+            (true, _) => {
+                new.stands_since = Some(at);
+                new.lends = self.lends_when_still(&old);
+            }
             (false, JobState::Running) => new.go_on(at),
             (false, _) => new.end_pause(at),
         }

@@ -96,14 +96,22 @@ pub(crate) fn free_part(state: &State, placement: &Placement, victims: &[Victim]
 /// but the CPUs that they use. Of those who take turns the last holds what they share.
 pub(crate) fn on_the_world(state: &State, job: &Job) -> Option<Placement> {
     let mut placement = Placement::clone(job.placement.as_ref()?);
-    if !job.yields_cpus() {
+    if job.lends && !job.resumes {
+        take_no_cpus(&mut placement);
+        return Some(placement);
+    }
+    if !job.yields_cpus() && !job.resumes {
         crate::turns::less_shared(state, job, &mut placement);
         return Some(placement);
     }
     for share in &mut placement.nodes {
         let there = state.index.on_node.get(&share.node).into_iter().flatten();
         for other in there.filter_map(|id| state.jobs.get(id)) {
-            let counts = other.id != job.id && (!other.yields_cpus() || other.id < job.id);
+            let has = match other.lends || other.yields_cpus() {
+                true => (other.resumes || other.yields_cpus()) && other.id < job.id,
+                false => true,
+            };
+            let counts = other.id != job.id && has;
             let shares = other.placement.iter().flat_map(|p| &p.nodes);
             for theirs in shares.filter(|s| counts && s.node == share.node) {
                 share.cpus.remove_all(&theirs.cpus);
@@ -318,7 +326,8 @@ impl Round<'_> {
             .evicted
             .iter()
             .filter_map(|id| state.jobs.get(id))
-            .filter(|job| job.yields_cpus() && job.state == muster_model::JobState::Suspended)
+            .filter(|job| job.yields_cpus() || job.resumes)
+            .filter(|job| job.state == muster_model::JobState::Suspended)
             .collect();
         still.sort_by_key(|job| (job.eviction.as_ref().map(|e| e.at), job.id));
         let mut taken: BTreeSet<(NodeId, u32)> = BTreeSet::new();
@@ -331,7 +340,8 @@ impl Round<'_> {
             return;
         }
         for job in state.index.active.iter().filter_map(|id| state.jobs.get(id)) {
-            if let Some(placement) = job.placement.as_ref().filter(|_| !job.yields_cpus()) {
+            let runs = !job.yields_cpus() && !job.lends;
+            if let Some(placement) = job.placement.as_ref().filter(|_| runs) {
                 note(placement);
             }
         }

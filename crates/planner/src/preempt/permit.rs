@@ -122,7 +122,9 @@ impl<'a> Permits<'a> {
         let mode = self.mode_of(victim, right == Right::Quota);
         // Who takes turns stands still for those only.
         let takes_turns = victim.turn.is_some() && mode == PreemptMode::Suspend;
-        if mode == PreemptMode::Off || takes_turns {
+        // Nor has one that stands still by hand any CPUs to give.
+        let has_none = victim.lends && mode == PreemptMode::Suspend;
+        if mode == PreemptMode::Off || takes_turns || has_none {
             return Err(Protection::Off);
         }
         // What this instant's rounds started is not undone by them.
