@@ -1,6 +1,6 @@
 //! Planning rounds: what plans, what checks, and what the last round said.
 
-use muster_model::{JobId, Plan, State, Timestamp};
+use muster_model::{Decision, JobId, Plan, State, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -73,8 +73,26 @@ impl Planners {
         let began = Instant::now();
         let plan = planner.plan(state, now);
         drop(planner);
-        let breaches = self.checker.check(state, &plan);
+        let (plan, breaches) = self.judged(state, plan);
         crate::failpoint::failpoint!("plan_made");
         Made { plan, breaches, took: began.elapsed() }
+    }
+
+    /// The plan with what the checker says of it. Nobody waits for an elastic job to grow: where that
+    /// is what is wrong, the plan does without, and nobody is held for it.
+    fn judged(&self, state: &State, plan: Plan) -> (Plan, Vec<Breach>) {
+        let breaches = self.checker.check(state, &plan);
+        let stays = |decision: &&Decision| !matches!(decision, Decision::Grow(_));
+        if breaches.is_empty() || plan.decisions.iter().all(|decision| stays(&decision)) {
+            return (plan, breaches);
+        }
+        let decisions = plan.decisions.iter().filter(stays).cloned().collect();
+        let without = Plan { decisions, ..plan.clone() };
+        if !self.checker.check(state, &without).is_empty() {
+            return (plan, breaches);
+        }
+        let rules: Vec<&str> = breaches.iter().map(|breach| breach.rule.as_str()).collect();
+        tracing::error!(?rules, "no elastic job grows: the plan that said so broke a rule");
+        (without, Vec::new())
     }
 }
