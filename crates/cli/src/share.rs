@@ -51,9 +51,7 @@ pub(crate) fn priority(args: &PriorityArgs) -> Outcome {
         return Err(Failure::new(text + "\nhint: `muster queue` lists what waits and runs"));
     }
     if !page.multifactor {
-        say::tell(
-            "jobs come in order of submission (policy.order = \"fifo\"); these factors do not count\n",
-        );
+        say::tell("these factors count only under policy.order = \"multifactor\"\n");
     }
     let mut table = priority_table();
     for row in &page.rows {

@@ -14,6 +14,7 @@ mod error;
 mod gpu;
 mod key;
 mod place;
+mod policy;
 mod preemption;
 mod priority;
 mod read;

@@ -8,9 +8,8 @@ use crate::priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights}
 use crate::reservation::ReservationSection;
 use crate::topology::{DomainSection, LevelSection, TopologySection};
 use muster_model::{
-    BackfillDepth, BackfillMode, BackfillOrder, BillingMode, FairShareMode, NodeChoice, OrderMode,
-    PartitionState, Policy, PreemptMode, PromiseBasis, RunTimeCorrection, RunTimePolicy,
-    RunTimeSource, UsageReset,
+    BackfillMode, BackfillOrder, BillingMode, FairShareMode, NodeChoice, OrderMode, PartitionState,
+    PreemptMode, PromiseBasis, RunTimeCorrection, RunTimeSource, UsageReset,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,8 +131,19 @@ impl PracticeSection {
 section! {
     /// How jobs are scheduled.
     one "policy" PolicySection {
-        /// The order of waiting jobs: `fifo`, or `multifactor` (see `[priority]`).
-        order: OrderMode = OrderMode::Fifo, "word";
+        /// The order of waiting jobs of one partition tier and priority: `slowdown` (those likely to
+        /// be short by their user's last runs, and small, come first, until somebody has waited too
+        /// long), `fifo` (as they were submitted), or `multifactor` (see `[priority]`).
+        order: OrderMode = OrderMode::Slowdown, "word";
+        /// Under `slowdown`, who has waited more than so many thousandths of the longest wait on
+        /// record comes first, in order of waiting; so does who would be there, by its likely run
+        /// time, for more than so many thousandths of the longest stay.
+        guard_first: u32 = 400, "number";
+        /// Under `slowdown`, who has waited more than so many thousandths of the longest wait on
+        /// record is promised a start.
+        guard_promise: u32 = 600, "number";
+        /// Under `slowdown`, waits are forgotten after so long, at the latest after twice that.
+        guard_memory: Duration = Duration(365 * 86_400), "duration";
         /// Whether later jobs may start before earlier ones: `none`, `easy` (the first waiting job
         /// of a partition is never delayed), `conservative` (no waiting job is), or `mixed` (none
         /// within the bounds below is).
@@ -152,8 +162,8 @@ section! {
         run_time_promises: PromiseBasis = PromiseBasis::Limits, "word";
         /// Under `conservative` and `mixed`, at most so many jobs are promised a start.
         backfill_depth: u32 = 1000, "number";
-        /// Under `easy`, who has waited so many thousandths as long as the first job is promised a
-        /// start too; 900 keeps the longest wait down.
+        /// Under `easy`, but not in the order `slowdown`, who has waited so many thousandths as long as
+        /// the first job is promised a start too; 900 keeps the longest wait down.
         backfill_by_wait: Option<u32> = None, "number";
         /// Under `mixed`, at most so many jobs of a partition are promised a start.
         backfill_per_partition: Option<u32> = None, "number";
@@ -508,81 +518,4 @@ impl Config {
         GpuSection::SECTION,
         NodeSection::SECTION,
     ];
-}
-
-impl From<&PolicySection> for Policy {
-    fn from(section: &PolicySection) -> Self {
-        let PolicySection {
-            order,
-            backfill,
-            backfill_order,
-            run_time,
-            run_time_correction,
-            run_time_promises,
-            backfill_depth,
-            backfill_by_wait,
-            backfill_per_partition,
-            backfill_per_user,
-            backfill_per_account,
-            backfill_window,
-            nodes,
-            kill_wait,
-            min_job_age,
-            max_array_size,
-            max_job_count,
-            enforce_partition_limits,
-            kill_invalid_dependency,
-            requeue,
-            max_restarts,
-            gpu_whole_for_parts,
-            gpu_memory_is_part,
-            max_switch_wait,
-            time_slice,
-        } = section;
-        Self {
-            order: *order,
-            backfill: *backfill,
-            backfill_order: *backfill_order,
-            run_time: RunTimePolicy {
-                source: *run_time,
-                correction: *run_time_correction,
-                promises: *run_time_promises,
-            },
-            backfill_depth: BackfillDepth {
-                total: *backfill_depth,
-                per_partition: *backfill_per_partition,
-                per_user: *backfill_per_user,
-                per_account: *backfill_per_account,
-                by_wait: *backfill_by_wait,
-                window: (*backfill_window).map(Into::into),
-            },
-            nodes: *nodes,
-            kill_wait: (*kill_wait).into(),
-            min_job_age: (*min_job_age).into(),
-            max_array_size: *max_array_size,
-            max_job_count: *max_job_count,
-            enforce_partition_limits: *enforce_partition_limits,
-            kill_invalid_dependency: *kill_invalid_dependency,
-            requeue: *requeue,
-            max_restarts: *max_restarts,
-            devices: muster_model::DevicePolicy {
-                whole_for_parts: *gpu_whole_for_parts,
-                memory_is_part: *gpu_memory_is_part,
-                ..muster_model::DevicePolicy::default()
-            },
-            max_switch_wait: (*max_switch_wait).into(),
-            time_slice: (*time_slice).into(),
-            ..Self::default()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_policy_is_the_models() {
-        assert_eq!(Policy::from(&PolicySection::default()), Policy::default());
-    }
 }

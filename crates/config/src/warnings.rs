@@ -199,8 +199,8 @@ fn order(config: &Config, warn: &mut Warn) {
     ];
     let set = weights.iter().find(|(_, weight)| *weight > 0);
     match (config.policy.order, set) {
-        (OrderMode::Fifo, Some((key, _))) => {
-            let message = "weights count for nothing under order = \"fifo\"".to_owned();
+        (OrderMode::Fifo | OrderMode::Slowdown, Some((key, _))) => {
+            let message = "weights count only under order = \"multifactor\"".to_owned();
             warn("priority", 0, key, message, "set order = \"multifactor\" in [policy]");
         }
         (OrderMode::Multifactor, None) => {
@@ -357,7 +357,7 @@ mod tests {
     fn what_counts_for_nothing_is_said() {
         assert_eq!(
             told("[priority]\nage = 5\n"),
-            ["2:7 weights count for nothing under order = \"fifo\""]
+            ["2:7 weights count only under order = \"multifactor\""]
         );
         assert_eq!(
             told("[policy]\norder = \"multifactor\"\n"),

@@ -47,6 +47,7 @@ pub mod request;
 pub mod reservation;
 mod run_time;
 pub mod sharing;
+pub mod slowdown;
 pub mod spec;
 pub mod state;
 pub mod tally;
@@ -111,6 +112,7 @@ pub use run_time::{PromiseBasis, RecentRuns, RunTimeCorrection, RunTimePolicy, R
 pub use sharing::{
     DeviceMode, DeviceWish, GpuShare, Isolation, MigInstance, MigMode, MigSlot, Sharing,
 };
+pub use slowdown::{NOBODY, WaitGuard, WaitRecord};
 pub use spec::{
     Checkpoint, Gang, JobKind, JobSpec, MailSpec, OpenMode, Owner, SignalSpec, SignalTarget, Stdio,
     Volume,

@@ -1,6 +1,6 @@
 //! Policy: what a site decided about order, backfill and limits.
 
-use crate::{Preemption, PriorityPolicy, RunTimePolicy, Seconds, is_default};
+use crate::{Preemption, PriorityPolicy, RunTimePolicy, Seconds, WaitGuard, is_default};
 use serde::{Deserialize, Serialize};
 
 /// How a site wants its jobs scheduled. Every field has a default; the configuration's `[policy]`.
@@ -17,6 +17,9 @@ pub struct Policy {
     /// What jobs are taken to run, beside their limits.
     #[serde(skip_serializing_if = "is_default")]
     pub run_time: RunTimePolicy,
+    /// Under [`OrderMode::Slowdown`], when who waits comes first whatever it is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub wait_guard: WaitGuard,
     /// False where nobody counts what users and accounts use (as Slurm without accounting): limits
     /// on use and fair share then see nothing.
     #[serde(skip_serializing_if = "is_true")]
@@ -84,6 +87,10 @@ pub enum OrderMode {
     Fifo,
     /// Partition tier, then the sum of weighted factors, then the time since they are free to start.
     Multifactor,
+    /// Partition tier and priority as under [`OrderMode::Fifo`]; then who has waited too long by
+    /// [`WaitGuard`], in order of waiting; then those whose wait adds most to the average slowdown
+    /// for what they take: likely to be short, and small (module [`slowdown`](crate::slowdown)).
+    Slowdown,
 }
 
 /// Whether later jobs may start first.
@@ -171,9 +178,21 @@ pub enum NodeChoice {
 }
 
 impl Policy {
-    /// True where jobs behind a promise are tried shortest first.
+    /// What the daemon does unless its configuration says otherwise: EASY in the order for a low
+    /// slowdown. [`Policy::default`] is the plain policy that a state without one has.
+    pub fn standard() -> Self {
+        Self { order: OrderMode::Slowdown, ..Self::default() }
+    }
+
+    /// True where the order is the one for a low slowdown.
+    pub fn orders_by_slowdown(&self) -> bool {
+        self.order == OrderMode::Slowdown
+    }
+
+    /// True where jobs behind a promise are tried in another order than the queue's.
     pub fn backfills_shortest_first(&self) -> bool {
-        self.backfill == BackfillMode::Easy && self.backfill_order == BackfillOrder::Shortest
+        let shortest = self.backfill_order == BackfillOrder::Shortest;
+        self.backfill == BackfillMode::Easy && (shortest || self.orders_by_slowdown())
     }
 }
 
@@ -184,6 +203,7 @@ impl Default for Policy {
             backfill: BackfillMode::Easy,
             backfill_order: BackfillOrder::Queue,
             run_time: RunTimePolicy::default(),
+            wait_guard: WaitGuard::default(),
             count_usage: true,
             backfill_depth: BackfillDepth::default(),
             nodes: NodeChoice::Pack,

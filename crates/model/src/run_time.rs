@@ -8,7 +8,7 @@
 //! The recent-runs estimate and its step-wise correction are those of Tsafrir, Etsion and Feitelson
 //! (IEEE TPDS 18(6), 2007); doubling is from Gaussier, Glesser, Reis and Trystram (SC 2015).
 
-use crate::{Job, Seconds, State, TimeLimit, Timestamp, is_default};
+use crate::{Job, NOBODY, Seconds, State, TimeLimit, Timestamp, is_default};
 use serde::{Deserialize, Serialize};
 
 /// What the timeline takes jobs to run.
@@ -62,7 +62,8 @@ pub enum RunTimeCorrection {
     Steps,
 }
 
-/// The runs of a user's jobs that ended last: two that ended at the latest instant, and two before.
+/// The runs of a user's jobs that ended last: three that ended at the latest instant, and two
+/// before.
 ///
 /// What ends in the very instant of a submission is not known to it yet: the order in which one
 /// instant's events come to be known decides nothing.
@@ -86,13 +87,18 @@ impl RecentRuns {
         Some(Seconds(u64::midpoint(known.next()?.took.0, known.next()?.took.0)))
     }
 
+    /// How long the last three ran, the newest first.
+    pub(crate) fn newest(&self) -> impl Iterator<Item = Seconds> + '_ {
+        self.0.iter().rev().take(3).map(|run| run.took)
+    }
+
     fn note(&mut self, run: Run) {
         let at = self.0.partition_point(|known| *known < run);
         self.0.insert(at, run);
         let Some(last) = self.0.last().map(|run| run.ended) else { return };
         let before = self.0.partition_point(|run| run.ended < last);
         let newest = self.0.len() - before;
-        self.0.drain(before..before + newest.saturating_sub(2));
+        self.0.drain(before..before + newest.saturating_sub(3));
         self.0.drain(..before.saturating_sub(2));
     }
 }
@@ -171,12 +177,16 @@ impl State {
             return None;
         }
         let mean = self.recent.get(&uid)?.mean(at)?;
+        // What is over at once is still there for a moment.
+        let mean = mean.max(Seconds(1));
         Some(limit.seconds().map_or(mean, |limit| limit.min(mean)))
     }
 
     /// Takes down how long a job ran.
     pub(crate) fn note_run(&mut self, job: &Job) {
-        if self.policy.run_time.source == RunTimeSource::Limit {
+        let wanted =
+            self.policy.run_time.source != RunTimeSource::Limit || self.policy.orders_by_slowdown();
+        if !wanted || job.spec.owner.uid == NOBODY {
             return;
         }
         let Some(ended) = job.started.and(job.ended) else { return };

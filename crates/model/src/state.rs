@@ -4,7 +4,7 @@ use crate::usage::StoredTally;
 use crate::{
     Account, BlobId, GateTarget, Holder, Job, JobId, JobSpec, Licence, Node, NodeId, Partition,
     Policy, Qos, RecentRuns, Reservation, SCHEMA_VERSION, Taint, Tally, Timestamp, Topology,
-    is_default,
+    WaitRecord, is_default,
 };
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,8 @@ pub struct State {
     pub usage: OrdMap<Holder, Arc<Tally>>,
     /// How long users' last jobs ran, by user id, where the policy expects run times from that.
     pub recent: OrdMap<u32, RecentRuns>,
+    /// How long jobs waited, where the policy's order looks at that.
+    pub waits: WaitRecord,
     /// Since when nodes have their taints with `NoExecute`.
     pub tainted: OrdMap<(NodeId, Taint), Timestamp>,
     /// Indexes over the above, kept by `apply`.
@@ -132,6 +134,8 @@ struct Parts {
     usage: Option<Vec<StoredTally>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     recent: BTreeMap<u32, RecentRuns>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    waits: WaitRecord,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tainted: Vec<(NodeId, Taint, Timestamp)>,
 }
@@ -247,6 +251,7 @@ impl From<State> for Parts {
             reservations: state.reservations.values().cloned().collect(),
             policy: state.policy,
             recent: state.recent.into_iter().collect(),
+            waits: state.waits,
         }
     }
 }
@@ -261,6 +266,7 @@ impl From<Parts> for State {
             topology: parts.topology,
             policy: parts.policy,
             recent: parts.recent.into_iter().collect(),
+            waits: parts.waits,
             licences: parts.licences.into_iter().map(|l| (l.name.clone(), l)).collect(),
             reservations: parts.reservations.into_iter().map(|r| (r.name.clone(), r)).collect(),
             qos: parts.qos.into_iter().map(|q| (q.name.clone(), q)).collect(),

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A place in the queue; smaller is earlier.
-pub(crate) type Key = (Reverse<u32>, Reverse<i64>, Timestamp, JobId);
+pub(crate) type Key = (Reverse<u32>, Reverse<i64>, u128, Timestamp, JobId);
 
 /// A user in an account.
 type Association = (String, String);
@@ -47,8 +47,56 @@ impl<'a> Keys<'a> {
         let since = match self.state.policy.order {
             OrderMode::Fifo => job.submitted,
             OrderMode::Multifactor => self.since(job),
+            OrderMode::Slowdown => job.eligible.unwrap_or(Timestamp::NEVER),
         };
-        (Reverse(tier), Reverse(self.priority(job)), since, job.id)
+        let weight = match self.state.policy.order {
+            OrderMode::Slowdown if !self.waited_too_long(job) => self.weight(job),
+            _ => 0,
+        };
+        (Reverse(tier), Reverse(self.priority(job)), weight, since, job.id)
+    }
+
+    /// True where its wait, or its wait with what it likely runs, is beyond the part of the longest
+    /// on record that the policy allows.
+    fn waited_too_long(&self, job: &Job) -> bool {
+        let (guard, record) = (&self.state.policy.wait_guard, &self.state.waits);
+        let wait = u128::from(job.eligible.map_or(0, |at| self.now.since(at).0));
+        let stay = wait + u128::from(self.likely(job));
+        let beyond =
+            |mine: u128, longest: u64| mine * 1000 > u128::from(longest) * u128::from(guard.first);
+        beyond(wait, record.wait().0) || beyond(stay, record.stay().0)
+    }
+
+    /// Seconds that a job likely runs: the mean of its user's last two runs within its limit.
+    fn likely(&self, job: &Job) -> u64 {
+        let limit = job.time_limit.seconds().map(|limit| limit.0);
+        let runs: Vec<u64> =
+            self.state.last_runs(job.spec.owner.uid).map(|s| s.0).take(2).collect();
+        match runs.as_slice() {
+            [] => limit.unwrap_or(u64::from(u32::MAX)),
+            runs => {
+                let mean = runs.iter().fold(0u64, |sum, run| sum.saturating_add(*run));
+                (mean / runs.len() as u64).min(limit.unwrap_or(u64::MAX)).max(1)
+            }
+        }
+    }
+
+    /// Smith's rule for the slowdown: likely run × size over the mean of one over the user's last
+    /// three runs, each of ten seconds at least.
+    fn weight(&self, job: &Job) -> u128 {
+        const ONE: u64 = 1_000_000_000_000;
+        let all = self.all.get_or_init(|| amounts(self.state.nodes.values().map(AsRef::as_ref)));
+        let asked = least(&job.spec.request);
+        let share = |kind: TresKind| part(asked.get(&kind), all.get(&kind));
+        let size = share(TresKind::Cpu).max(share(TresKind::Gpu(None))).max(1);
+        let mut runs: Vec<u64> = self.state.last_runs(job.spec.owner.uid).map(|s| s.0).collect();
+        if runs.is_empty() {
+            let limit = job.time_limit.seconds().map_or(u64::MAX, |limit| limit.0);
+            runs.push(limit.min(u64::from(u32::MAX)));
+        }
+        let pace: u64 = runs.iter().map(|run| ONE / (*run).max(10)).sum();
+        let pace = (pace / runs.len() as u64).max(1);
+        u128::from(self.likely(job)) * u128::from(size) * u128::from(ONE) / u128::from(pace)
     }
 
     /// The number that orders a job.
@@ -59,7 +107,7 @@ impl<'a> Keys<'a> {
         let partition = self.partitions(job).map(|p| p.priority).max().unwrap_or(0);
         let qos = self.state.qos.get(&job.spec.qos).map_or(0, |q| q.priority);
         let (partition, qos) = (u64::from(partition), u64::from(qos));
-        if self.state.policy.order == OrderMode::Fifo {
+        if self.state.policy.order != OrderMode::Multifactor {
             return (partition + qos).cast_signed().saturating_sub(job.spec.nice);
         }
         let policy = &self.state.policy.priority;

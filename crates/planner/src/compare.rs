@@ -258,6 +258,11 @@ pub enum Verdict {
     Priority,
     /// The other comes first: priorities are equal, and it was first.
     First,
+    /// The other comes first: priorities are equal, and it has waited too long to be passed
+    /// ([`WaitGuard`](muster_model::WaitGuard)).
+    Waited,
+    /// The other comes first: priorities are equal, and it is likely to be over sooner or smaller.
+    Lighter,
     /// The other comes after it, and both wait.
     Behind,
     /// The other started though it comes after the job, since it is over before the job's promised
@@ -320,9 +325,15 @@ pub(crate) fn over(
         }
     };
     let (mine, theirs) = (standing(job), standing(rival));
-    let behind = reasoner.keys.of(rival) > reasoner.keys.of(job);
+    let (own, its) = (reasoner.keys.of(job), reasoner.keys.of(rival));
+    let behind = its > own;
+    let first = match its.1.weight() {
+        weight if weight == own.1.weight() => Verdict::First,
+        0 => Verdict::Waited,
+        _ => Verdict::Lighter,
+    };
     let promise = memo.outcome.plan.promises.iter().find(|p| p.job == id);
-    let verdict = verdict(&mine, &theirs, behind, || {
+    let verdict = verdict(&mine, &theirs, behind, first, || {
         backfilled(state, rival, &memo.outcome.plan.decisions, promise, now)
     });
     Some(Comparison { job: mine, other: theirs, multifactor, verdict })
@@ -332,6 +343,7 @@ fn verdict(
     mine: &Standing,
     theirs: &Standing,
     behind: bool,
+    first: Verdict,
     backfilled: impl FnOnce() -> Verdict,
 ) -> Verdict {
     if theirs.state.is_over() {
@@ -354,7 +366,7 @@ fn verdict(
     if (theirs.reserved, theirs.tier) != (mine.reserved, mine.tier) {
         return Verdict::Tier;
     }
-    if theirs.priority == mine.priority { Verdict::First } else { Verdict::Priority }
+    if theirs.priority == mine.priority { first } else { Verdict::Priority }
 }
 
 /// How a job that comes after another could start before it.

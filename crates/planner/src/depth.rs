@@ -1,7 +1,8 @@
 //! Which waiting jobs are promised a start.
 
 use crate::ask::Ask;
-use muster_model::{BackfillDepth, BackfillMode, Job, JobId, Policy, Seconds, Timestamp};
+use crate::slowdown::{is_more, promised_after};
+use muster_model::{BackfillDepth, BackfillMode, Job, JobId, Seconds, State, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub(crate) struct Depth {
     heads: BTreeMap<String, JobId>,
     /// For each lane since when that job is free to start.
     since: BTreeMap<String, Timestamp>,
+    /// Who has waited more than so many thousandths of that has a promise.
+    by_record: Option<(u32, Seconds)>,
     now: Timestamp,
 }
 
@@ -42,8 +45,11 @@ pub(crate) fn nearly_as_old(
 }
 
 impl Depth {
-    pub(crate) fn new(policy: &Policy, now: Timestamp) -> Self {
+    pub(crate) fn new(state: &State, now: Timestamp) -> Self {
+        let policy = &state.policy;
+        let guarded = policy.orders_by_slowdown() && policy.backfill == BackfillMode::Easy;
         Self {
+            by_record: guarded.then(|| promised_after(state)),
             mode: policy.backfill,
             bounds: policy.backfill_depth,
             total: 0,
@@ -63,16 +69,24 @@ impl Depth {
 
     /// True where those who have waited nearly as long as the first have promises too.
     pub(crate) fn by_wait(&self) -> Option<u32> {
-        self.bounds.by_wait.filter(|_| self.mode == BackfillMode::Easy)
+        let counts = self.mode == BackfillMode::Easy && self.by_record.is_none();
+        self.bounds.by_wait.filter(|_| counts)
     }
 
     /// True while jobs behind the first of their shape may still be promised something.
     pub(crate) fn goes_on(&self) -> bool {
-        (self.is_deep() || self.by_wait().is_some()) && self.total < self.bounds.total
+        let some = self.by_wait().is_some() || self.by_record.is_some();
+        (self.is_deep() || some) && self.total < self.bounds.total
     }
 
-    /// True where a job has waited nearly as long as the first of some lane of its.
+    /// True where a job has waited nearly as long as the first of some lane of its, or so long by
+    /// the record that it has a promise.
     pub(crate) fn is_old(&self, asks: &[Vec<Ask>], job: &Job) -> bool {
+        let waited = job.eligible.map_or(Seconds(0), |at| self.now.since(at));
+        let by_record = |(part, record)| is_more(waited, part, record);
+        if self.total < self.bounds.total && self.by_record.is_some_and(by_record) {
+            return true;
+        }
         let Some(part) = self.by_wait().filter(|_| self.total < self.bounds.total) else {
             return false;
         };

@@ -53,6 +53,7 @@ mod select;
 mod shared;
 mod shortage;
 mod simple;
+mod slowdown;
 mod start;
 mod suggest;
 mod switches;

@@ -6,26 +6,52 @@
 //! tells them apart, and who became free to start first stays first; the order of shapes changes
 //! with time and is worked out for the first waiting job of each when a round begins.
 //!
+//! Under the order for a low slowdown the jobs of a shape have one user, too, so again only the time
+//! since they are free to start tells them apart.
+//!
 //! So a round costs associations × log associations for fair share, and one priority for each shape
 //! and each job that has its turn, never one for each waiting job.
 
+use crate::ask::Ask;
+use crate::slowdown::Weigher;
 use muster_model::{Job, JobId, OrderMode, Priorities, State, Timestamp};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// A job's place in the queue: whether it names a reservation, then partition tier, then priority, then submission (under multifactor
-/// the time since it is free to start), then its number (case S-42). Smaller is earlier.
-pub(crate) type OrderKey = (Reverse<u32>, Reverse<i64>, Timestamp, JobId);
+/// A job's place in the queue: whether it names a reservation, then partition tier, then its rank,
+/// then submission (but under FIFO the time since it is free to start), then its number (case S-42).
+/// Smaller is earlier.
+pub(crate) type OrderKey = (Reverse<u32>, Rank, Timestamp, JobId);
+
+/// A job's priority, then what its wait weighs where the order looks at that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank(Reverse<i64>, u128);
+
+impl Rank {
+    const fn of(priority: i64) -> Self {
+        Self(Reverse(priority), 0)
+    }
+
+    /// What its wait weighs; zero where that does not count, or the job has waited too long.
+    pub(crate) const fn weight(self) -> u128 {
+        self.1
+    }
+}
 
 /// A job's place among those of its shape.
 pub(crate) fn waiting_key(state: &State, job: &Job) -> OrderKey {
     match state.policy.order {
         OrderMode::Fifo => {
             let priority = fifo_priority(state, job);
-            (Reverse(tier(state, job)), Reverse(priority), job.submitted, job.id)
+            (Reverse(tier(state, job)), Rank::of(priority), job.submitted, job.id)
         }
         OrderMode::Multifactor => {
-            (Reverse(tier(state, job)), Reverse(0), Priorities::since(state, job), job.id)
+            (Reverse(tier(state, job)), Rank::of(0), Priorities::since(state, job), job.id)
+        }
+        OrderMode::Slowdown => {
+            let (priority, since) = (fifo_priority(state, job), job.eligible);
+            let since = since.unwrap_or(Timestamp::NEVER);
+            (Reverse(tier(state, job)), Rank::of(priority), since, job.id)
         }
     }
 }
@@ -33,33 +59,61 @@ pub(crate) fn waiting_key(state: &State, job: &Job) -> OrderKey {
 /// What places jobs among all others at one instant.
 pub(crate) struct Keys<'a> {
     state: &'a State,
-    priorities: Option<Priorities<'a>>,
+    by: By<'a>,
+}
+
+/// What a live place rests on beside the waiting key.
+enum By<'a> {
+    Submission,
+    Factors(Box<Priorities<'a>>),
+    Slowdown(Weigher<'a>),
 }
 
 impl<'a> Keys<'a> {
     pub(crate) fn new(state: &'a State, now: Timestamp) -> Self {
-        let multifactor = state.policy.order == OrderMode::Multifactor;
-        Self { state, priorities: multifactor.then(|| Priorities::new(state, now)) }
+        let by = match state.policy.order {
+            OrderMode::Fifo => By::Submission,
+            OrderMode::Multifactor => By::Factors(Box::new(Priorities::new(state, now))),
+            OrderMode::Slowdown => By::Slowdown(Weigher::new(state, now)),
+        };
+        Self { state, by }
     }
 
     /// The place of a job, also of one that is otherwise than the state has it.
     pub(crate) fn of(&self, job: &Job) -> OrderKey {
-        let key = waiting_key(self.state, job);
-        let Some(priorities) = &self.priorities else { return key };
-        (key.0, Reverse(priorities.of(job)), key.2, key.3)
+        self.live_of(waiting_key(self.state, job), job)
     }
 
     /// The place of the job with this waiting key.
     pub(crate) fn live(&self, key: OrderKey) -> OrderKey {
-        let Some(priorities) = &self.priorities else { return key };
-        let priority = self.state.jobs.get(&key.3).map_or(0, |job| priorities.of(job));
-        (key.0, Reverse(priority), key.2, key.3)
+        match self.state.jobs.get(&key.3) {
+            Some(job) => self.live_of(key, job),
+            None => key,
+        }
+    }
+
+    fn live_of(&self, key: OrderKey, job: &Job) -> OrderKey {
+        let rank = match &self.by {
+            By::Submission => return key,
+            By::Factors(priorities) => Rank::of(priorities.of(job)),
+            By::Slowdown(weigher) => Rank(key.1.0, weigher.rank(job)),
+        };
+        (key.0, rank, key.2, key.3)
+    }
+
+    /// What orders jobs behind a promise: their weight whatever they waited, else their likely run.
+    pub(crate) fn behind(&self, job: &Job, asks: &[Vec<Ask>]) -> u128 {
+        if let By::Slowdown(weigher) = &self.by {
+            return weigher.weight(job);
+        }
+        let likely = asks.iter().flatten().map(|ask| ask.likely.seconds());
+        likely.map(|run| run.map_or(u128::MAX, |run| u128::from(run.0))).max().unwrap_or(0)
     }
 
     /// How many of a shape's waiting jobs come before a place. They keep their order among each
     /// other, so the ends of the set decide for most.
     pub(crate) fn count_before(&self, waiting: &BTreeSet<OrderKey>, key: OrderKey) -> usize {
-        if self.priorities.is_none() {
+        if matches!(self.by, By::Submission) {
             return waiting.range(..key).count();
         }
         match waiting.last() {
@@ -70,8 +124,10 @@ impl<'a> Keys<'a> {
 
     /// The priority that places a job.
     pub(crate) fn priority(&self, job: &Job) -> i64 {
-        let by_factors = self.priorities.as_ref().map(|priorities| priorities.of(job));
-        by_factors.unwrap_or_else(|| fifo_priority(self.state, job))
+        match &self.by {
+            By::Factors(priorities) => priorities.of(job),
+            By::Submission | By::Slowdown(_) => fifo_priority(self.state, job),
+        }
     }
 }
 
@@ -83,7 +139,7 @@ fn tier(state: &State, job: &Job) -> u32 {
     tier.min(u32::MAX >> 1) | reserved
 }
 
-/// A job's priority at an instant: the one set by hand; else under FIFO its QOS's plus the highest of
+/// A job's priority at an instant: the one set by hand; else, but under multifactor, its QOS's plus the highest of
 /// its partitions' minus its nice value, under multifactor the sum of its factors.
 pub fn priority(state: &State, job: &Job, now: Timestamp) -> i64 {
     Keys::new(state, now).priority(job)

@@ -9,15 +9,19 @@
 //! jobs and at what ends before the head's start, and following an event costs a place in a sorted
 //! list.
 
+mod profile;
+
 use crate::depth::nearly_as_old;
 use crate::free::effective_end;
 use crate::simple::{Simple, simple};
+use crate::slowdown::{Weigher, is_more, promised_after};
 use muster_model::{
-    BackfillDepth, BackfillMode, Decision, Event, EventKind, Job, JobId, Mib, NodeId, NodeShare,
-    OrderMode, Partition, Placement, Plan, Policy, Preemption, Promise, PromisedShare, Seconds,
-    Start, State, TimeLimit, Timestamp, Topology, Work,
+    BackfillDepth, BackfillMode, Decision, Event, EventKind, Job, JobId, Mib, NOBODY, NodeId,
+    NodeShare, OrderMode, Partition, Placement, Plan, Policy, Preemption, Promise, PromisedShare,
+    Seconds, Start, State, TimeLimit, Timestamp, Topology, Work,
 };
-use std::collections::BTreeMap;
+use profile::Profile;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A waiting job; in the order of the queue.
@@ -28,8 +32,11 @@ struct Waiting {
     cpus: u32,
     /// So long it is taken to be there.
     length: Seconds,
-    /// So long it is likely to run.
+    /// Its place where the shortest are tried first, or those whose wait weighs most; else zero.
+    rank: u128,
+    /// So long it is likely to run, where the order looks at that.
     likely: Seconds,
+    uid: u32,
 }
 
 /// A job that has CPUs, by its expected end.
@@ -51,8 +58,8 @@ struct Pool {
     /// It came to be by events that were told.
     told: bool,
     waiting: Vec<Waiting>,
-    /// The waiting jobs, shortest first; empty unless they are tried in that order.
-    shortest: Vec<(Seconds, Waiting)>,
+    /// The waiting jobs by rank; empty unless they are tried in that order.
+    by_rank: Vec<(u128, Waiting)>,
     running: Vec<Running>,
     /// The expected end under which each running job stands.
     ends: BTreeMap<JobId, Timestamp>,
@@ -118,7 +125,8 @@ fn is_pool(state: &State) -> bool {
 }
 
 fn rules_are_plain(policy: &Policy) -> bool {
-    policy.order == OrderMode::Fifo
+    policy.order != OrderMode::Multifactor
+        && !(policy.orders_by_slowdown() && policy.backfill == BackfillMode::Conservative)
         && policy.backfill != BackfillMode::Mixed
         && policy.preemption == Preemption::default()
 }
@@ -136,6 +144,11 @@ fn partition_is_plain(partition: &Partition) -> bool {
         && partition.sharers <= 1
 }
 
+/// True where jobs are tried in another order than that of submission.
+fn ranks(state: &State) -> bool {
+    state.policy.backfills_shortest_first() || state.policy.orders_by_slowdown()
+}
+
 impl Pool {
     /// The pool of a state; `None` where some job asks for more than CPUs.
     fn of(state: &State, now: Timestamp) -> Option<Self> {
@@ -147,7 +160,7 @@ impl Pool {
             seq: state.seq,
             told: false,
             waiting: Vec::new(),
-            shortest: Vec::new(),
+            by_rank: Vec::new(),
             running: Vec::new(),
             ends: BTreeMap::new(),
             free: node.cpu_pool,
@@ -179,7 +192,9 @@ impl Pool {
             other => {
                 let job = after.jobs.get(&other.job()?)?;
                 self.leave(job);
-                self.enter(after, job, after.now)
+                self.enter(after, job, after.now)?;
+                let ended = job.state.is_over() && after.policy.orders_by_slowdown();
+                if ended { self.learn(after, job.spec.owner.uid) } else { Some(()) }
             }
         }
     }
@@ -189,12 +204,22 @@ impl Pool {
         match simple(state, job, &self.partition)? {
             Simple::Over => {}
             Simple::Waits { cpus, length, likely } => {
-                let new = Waiting { submitted: job.submitted, id: job.id, cpus, length, likely };
+                let (rank, likely) = match state.policy.order {
+                    OrderMode::Slowdown => {
+                        (Weigher::new(state, now).weight(job), crate::slowdown::likely(state, job))
+                    }
+                    _ if state.policy.backfills_shortest_first() => {
+                        (u128::from(likely.0), Seconds(0))
+                    }
+                    _ => (0, Seconds(0)),
+                };
+                let (submitted, id, uid) = (job.submitted, job.id, job.spec.owner.uid);
+                let new = Waiting { submitted, id, cpus, length, rank, likely, uid };
                 let place = |w: &Waiting| (w.submitted, w.id) < (new.submitted, new.id);
                 self.waiting.insert(self.waiting.partition_point(place), new);
-                if state.policy.backfills_shortest_first() {
-                    let at = self.shortest.partition_point(|w| *w < (likely, new));
-                    self.shortest.insert(at, (likely, new));
+                if ranks(state) {
+                    let at = self.by_rank.partition_point(|w| *w < (rank, new));
+                    self.by_rank.insert(at, (rank, new));
                 }
             }
             Simple::Runs { cpus } => {
@@ -224,10 +249,22 @@ impl Pool {
         let at = self.waiting.partition_point(|w| (w.submitted, w.id) < key);
         let Some(gone) = self.waiting.get(at).copied().filter(|w| w.id == job.id) else { return };
         self.waiting.remove(at);
-        let at = self.shortest.partition_point(|w| *w < (gone.likely, gone));
-        if self.shortest.get(at).is_some_and(|w| w.1.id == job.id) {
-            self.shortest.remove(at);
+        let at = self.by_rank.partition_point(|w| *w < (gone.rank, gone));
+        if self.by_rank.get(at).is_some_and(|w| w.1.id == job.id) {
+            self.by_rank.remove(at);
         }
+    }
+
+    /// Ranks a user's waiting jobs anew: one of the user's has just told how long it ran.
+    fn learn(&mut self, state: &State, uid: u32) -> Option<()> {
+        let own = self.waiting.iter().filter(|w| w.uid == uid && uid != NOBODY);
+        let own: Vec<JobId> = own.map(|w| w.id).collect();
+        for id in own {
+            let job = state.jobs.get(&id)?;
+            self.leave(job);
+            self.enter(state, job, state.now)?;
+        }
+        Some(())
     }
 
     /// Takes up that jobs outlived what they were expected to run.
@@ -260,7 +297,8 @@ impl Pool {
         };
         match state.policy.backfill {
             BackfillMode::Conservative => round.conservative(state.policy.backfill_depth.total),
-            mode => round.easy(mode, state.policy.backfill_depth, !self.shortest.is_empty()),
+            mode if state.policy.orders_by_slowdown() => round.slowdown(mode, state),
+            mode => round.easy(mode, state.policy.backfill_depth, !self.by_rank.is_empty()),
         }
         let decisions = round.starts.iter().map(|w| self.start_of(state, w)).collect();
         let promises = round.promises.iter().map(|(at, w)| self.promise_of(*at, w)).collect();
@@ -337,23 +375,81 @@ impl Round<'_> {
         if shortest {
             // What started from the head is done with.
             let key = (head.submitted, head.id);
-            let behind = pool.shortest.iter().map(|(_, w)| w);
+            let behind = pool.by_rank.iter().map(|(_, w)| w);
             self.backfill(behind.filter(|w| (w.submitted, w.id) > key), start, &mut spare);
         } else {
             self.backfill(queue, start, &mut spare);
         }
     }
 
+    /// Starts by rank, after those who have waited too long; then as [`Self::easy`], with a promise
+    /// for everybody who has waited so long by the record.
+    fn slowdown(&mut self, mode: BackfillMode, state: &State) {
+        let (pool, now) = (self.pool, self.now);
+        let weigher = Weigher::new(state, now);
+        let wait = |w: &Waiting| now.since(w.submitted);
+        let first = |w: &&Waiting| weigher.comes_first(wait(w), w.likely);
+        let fits = |w: &&Waiting| w.cpus <= pool.total;
+        let mut queue = pool.waiting.iter().filter(fits).filter(first);
+        let old = queue.by_ref().find(|w| !self.starts_now(w));
+        let by_rank = || pool.by_rank.iter().map(|(_, w)| w).filter(fits);
+        let head = old.or_else(|| by_rank().filter(|w| !first(w)).find(|w| !self.starts_now(w)));
+        let Some(head) = head else { return };
+        let (start, mut spare) = self.earliest(head);
+        self.promises.push((start, *head));
+        if mode == BackfillMode::None {
+            return;
+        }
+        let (part, record) = promised_after(state);
+        let due = |w: &&Waiting| is_more(wait(w), part, record);
+        let total = u64::from(state.policy.backfill_depth.total);
+        let due: Vec<&Waiting> = queue.filter(due).collect();
+        let done: BTreeSet<JobId> = self.starts.iter().map(|w| w.id).chain([head.id]).collect();
+        let rest = by_rank().filter(|w| !done.contains(&w.id));
+        if due.is_empty() || total < 2 {
+            return self.backfill(rest, start, &mut spare);
+        }
+        let mut profile = self.promised();
+        let mut dealt = BTreeSet::new();
+        for waiting in due {
+            if (self.promises.len() as u64) >= total {
+                break;
+            }
+            self.promise(waiting, &mut profile);
+            dealt.insert(waiting.id);
+        }
+        self.fill(rest.filter(|w| !dealt.contains(&w.id)), &mut profile);
+    }
+
+    /// What is free from each instant on beside what starts, and beside the first promise.
+    fn promised(&self) -> Profile {
+        let mut profile = Profile::of(self.pool, self.now);
+        for started in &self.starts {
+            profile.reserve(self.now, self.ends(started), started.cpus);
+        }
+        if let Some((start, head)) = self.promises.first() {
+            profile.reserve(*start, start.plus(head.length), head.cpus);
+        }
+        profile
+    }
+
+    /// Starts a job, or promises it the earliest start that leaves all before it whole.
+    fn promise(&mut self, waiting: &Waiting, profile: &mut Profile) {
+        self.work.jobs += 1;
+        let at = profile.earliest(waiting, &mut self.work.slots);
+        if at == self.now {
+            self.take(waiting);
+        } else {
+            self.promises.push((at, *waiting));
+        }
+        profile.reserve(at, at.plus(waiting.length), waiting.cpus);
+    }
+
     /// Behind the first, those that have waited nearly as long have promises too; then come the
     /// others, where they leave all of these whole.
     fn easy_by_wait(&mut self, head: &Waiting, part: u32, total: u32, shortest: bool) {
         let (pool, now) = (self.pool, self.now);
-        let mut profile = Profile::of(pool, now);
-        for started in self.starts.clone() {
-            profile.reserve(now, now.plus(started.length), started.cpus);
-        }
-        let start = self.promises[0].0;
-        profile.reserve(start, start.plus(head.length), head.cpus);
+        let mut profile = self.promised();
         let mut queue = pool
             .waiting
             .iter()
@@ -362,18 +458,11 @@ impl Round<'_> {
         let old = |w: &Waiting| nearly_as_old(now, head.submitted, w.submitted, part);
         while (self.promises.len() as u64) < u64::from(total) {
             let Some(waiting) = queue.next().filter(|w| old(w)) else { break };
-            self.work.jobs += 1;
             last = (waiting.submitted, waiting.id);
-            let at = profile.earliest(waiting, &mut self.work.slots);
-            if at == now {
-                self.take(waiting);
-            } else {
-                self.promises.push((at, *waiting));
-            }
-            profile.reserve(at, at.plus(waiting.length), waiting.cpus);
+            self.promise(waiting, &mut profile);
         }
         if shortest {
-            let behind = pool.shortest.iter().map(|(_, w)| w);
+            let behind = pool.by_rank.iter().map(|(_, w)| w);
             self.fill(behind.filter(|w| (w.submitted, w.id) > last), &mut profile);
         } else {
             let behind = pool.waiting.iter();
@@ -390,9 +479,14 @@ impl Round<'_> {
             self.work.jobs += 1;
             if waiting.cpus <= self.free && profile.fits_now(waiting, &mut self.work.slots) {
                 self.take(waiting);
-                profile.reserve(self.now, self.now.plus(waiting.length), waiting.cpus);
+                profile.reserve(self.now, self.ends(waiting), waiting.cpus);
             }
         }
+    }
+
+    /// When a job that starts now is taken to be gone.
+    fn ends(&self, waiting: &Waiting) -> Timestamp {
+        effective_end(self.now.plus(waiting.length), self.now)
     }
 
     fn starts_now(&mut self, waiting: &Waiting) -> bool {
@@ -438,7 +532,7 @@ impl Round<'_> {
     /// left then.
     fn earliest(&mut self, head: &Waiting) -> (Timestamp, u32) {
         let mut new: Vec<(Timestamp, u32)> =
-            self.starts.iter().map(|w| (self.now.plus(w.length), w.cpus)).collect();
+            self.starts.iter().map(|w| (self.ends(w), w.cpus)).collect();
         new.sort_unstable();
         let mut new = new.into_iter().peekable();
         let mut old = self.pool.running.iter().map(|r| (effective_end(r.end, self.now), r.cpus));
@@ -484,70 +578,5 @@ impl Round<'_> {
             }
             profile.reserve(at, at.plus(waiting.length), waiting.cpus);
         }
-    }
-}
-
-/// How many CPUs are free from each instant on.
-struct Profile {
-    steps: Vec<(Timestamp, u32)>,
-}
-
-impl Profile {
-    fn of(pool: &Pool, now: Timestamp) -> Self {
-        let mut steps = vec![(now, pool.free)];
-        let mut free = pool.free;
-        for running in &pool.running {
-            free += running.cpus;
-            let end = effective_end(running.end, now);
-            match steps.last_mut() {
-                Some(last) if last.0 == end => last.1 = free,
-                _ => steps.push((end, free)),
-            }
-        }
-        Self { steps }
-    }
-
-    /// The first instant from which a job has its CPUs for as long as it runs.
-    fn earliest(&self, waiting: &Waiting, looked_at: &mut u64) -> Timestamp {
-        let mut start: Option<Timestamp> = None;
-        let mut last = Timestamp::NEVER;
-        for (at, free) in &self.steps {
-            *looked_at += 1;
-            last = *at;
-            match start {
-                Some(start) if *at >= start.plus(waiting.length) => return start,
-                _ if *free < waiting.cpus => start = None,
-                _ => start = start.or(Some(*at)),
-            }
-        }
-        start.unwrap_or(last)
-    }
-
-    /// True where a job has its CPUs from the first instant on for as long as it runs.
-    fn fits_now(&self, waiting: &Waiting, looked_at: &mut u64) -> bool {
-        let Some(first) = self.steps.first() else { return false };
-        let end = first.0.plus(waiting.length);
-        let mut steps = self.steps.iter().take_while(|(at, _)| *at < end || *at == first.0);
-        steps.all(|(_, free)| {
-            *looked_at += 1;
-            *free >= waiting.cpus
-        })
-    }
-
-    fn reserve(&mut self, from: Timestamp, to: Timestamp, cpus: u32) {
-        let first = self.split(from);
-        let end = self.split(to);
-        for step in &mut self.steps[first..end] {
-            step.1 = step.1.saturating_sub(cpus);
-        }
-    }
-
-    fn split(&mut self, at: Timestamp) -> usize {
-        let next = self.steps.partition_point(|s| s.0 < at);
-        if self.steps.get(next).is_none_or(|s| s.0 != at) {
-            let free = next.checked_sub(1).map_or(0, |before| self.steps[before].1);
-            self.steps.insert(next, (at, free));
-        }
-        next
     }
 }

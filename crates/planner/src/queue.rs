@@ -51,6 +51,8 @@ struct Class {
     associations: Vec<Association>,
     /// Nice value, priority set by hand and site factor of the first component.
     terms: Option<(i64, Option<u32>, i64)>,
+    /// The user of the first component, where its last runs count.
+    uid: Option<u32>,
 }
 
 /// Whether jobs of one request are parted further.
@@ -63,12 +65,15 @@ pub(crate) enum Classes {
     Limited,
     /// By association and by what their priority rests on.
     Ranked,
+    /// By those, and by user.
+    Weighed,
 }
 
 impl Classes {
     pub(crate) fn of(state: &State) -> Self {
         match state.policy.order {
             OrderMode::Multifactor => Self::Ranked,
+            OrderMode::Slowdown => Self::Weighed,
             OrderMode::Fifo if crate::limits::any(state) => Self::Limited,
             OrderMode::Fifo => Self::None,
         }
@@ -405,11 +410,13 @@ fn class(classes: Classes, group: &[&Arc<Job>]) -> Option<Class> {
         (spec.account.clone(), spec.owner.user.clone(), spec.qos.clone())
     };
     let associations = || group.iter().map(of).collect();
+    let uid = group.first().map(|job| job.spec.owner.uid);
     let terms = group.first().map(|job| (job.spec.nice, job.spec.priority, job.spec.site_factor));
     match classes {
         Classes::None => None,
-        Classes::Limited => Some(Class { associations: associations(), terms: None }),
-        Classes::Ranked => Some(Class { associations: associations(), terms }),
+        Classes::Limited => Some(Class { associations: associations(), ..Class::default() }),
+        Classes::Ranked => Some(Class { associations: associations(), terms, uid: None }),
+        Classes::Weighed => Some(Class { associations: associations(), terms, uid }),
     }
 }
 

@@ -38,8 +38,8 @@ use crate::timeline;
 use crate::turns::Joined;
 use crate::world::World;
 use muster_model::{
-    BackfillMode, Decision, Job, JobId, Placement, Plan, Policy, Reason, Resume, Start, State,
-    TimeLimit, Timestamp, Work,
+    BackfillMode, Decision, Job, JobId, Placement, Plan, Reason, Resume, Start, State, TimeLimit,
+    Timestamp, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -181,7 +181,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
     round.set_order();
     round.first_order = Arc::clone(&round.order);
     round.set_firsts();
-    let mut first = Walk::blank(&state.policy, 0, now);
+    let mut first = Walk::blank(state, 0, now);
     let under_way = round.budget.resume.as_ref().map(|r| r.started.clone());
     round.preempting.spared.extend(under_way.unwrap_or_default());
     round.heed_taints();
@@ -208,11 +208,11 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
 
 impl Walk {
     /// A walk that has not begun, over so many shapes.
-    pub(crate) fn blank(policy: &Policy, shapes: usize, now: Timestamp) -> Self {
+    pub(crate) fn blank(state: &State, shapes: usize, now: Timestamp) -> Self {
         let blank = Known { fails: false, hopeless: false, not_before: now };
         Self {
             promises: Vec::new(),
-            depth: Depth::new(policy, now),
+            depth: Depth::new(state, now),
             cursors: BTreeMap::new(),
             shut: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -285,7 +285,7 @@ impl Round<'_> {
     /// Goes once through the queue, the first waiting job of every shape at a time.
     fn walk(&mut self) -> Walk {
         let shapes = self.cache.queue.fits_len();
-        let mut walk = Walk::blank(&self.state.policy, shapes, self.now);
+        let mut walk = Walk::blank(self.state, shapes, self.now);
         // The first of every shape in order, and those that come after their first.
         let firsts = Arc::clone(&self.firsts);
         let mut firsts = firsts.iter().map(|first| (first.key, first.at as usize)).peekable();
@@ -294,7 +294,7 @@ impl Round<'_> {
         let resume = resume.map(|job| self.keys.of(job));
         // Where jobs are tried shortest first, those behind promises wait for their turn.
         let shortest = self.state.policy.backfills_shortest_first();
-        let mut deferred: BTreeSet<(Timestamp, OrderKey, usize)> = BTreeSet::new();
+        let mut deferred: BTreeSet<(u128, OrderKey, usize)> = BTreeSet::new();
         loop {
             let comes_first = match (firsts.peek(), others.first()) {
                 (Some(first), Some(other)) => first < other,
@@ -310,7 +310,7 @@ impl Round<'_> {
                 break;
             }
             if shortest && self.is_behind(&walk, at, key.3) {
-                deferred.insert((self.likely_end(at), key, at));
+                deferred.extend(self.deferred(at, key.3));
                 continue;
             }
             let answer = self.consider(&mut walk, at, key.3, !was_seen);
@@ -329,15 +329,23 @@ impl Round<'_> {
         walk
     }
 
-    /// Tries jobs behind promises, those that are over first before others. This is not cut by the
+    /// A job that waits for its turn behind promises.
+    fn deferred(&self, at: usize, id: JobId) -> Option<(u128, OrderKey, usize)> {
+        let job = self.state.jobs.get(&id)?;
+        let weight = self.keys.behind(job, &self.asks(at));
+        Some((weight, waiting_key(self.state, job), at))
+    }
+
+    /// Tries jobs behind promises, in the order of those. This is not cut by the
     /// budget: the order is another than the queue's, so that no job tells where it ended.
-    fn backfill(&mut self, walk: &mut Walk, mut waiting: BTreeSet<(Timestamp, OrderKey, usize)>) {
+    fn backfill(&mut self, walk: &mut Walk, mut waiting: BTreeSet<(u128, OrderKey, usize)>) {
         if walk.stopped_at.is_some() {
             return;
         }
-        while let Some((end, key, at)) = waiting.pop_first() {
+        while let Some((_, key, at)) = waiting.pop_first() {
             if matches!(self.consider(walk, at, key.3, true), Answer::Settled) {
-                waiting.extend(self.next_of(at, key).map(|next| (end, next, at)));
+                let next = self.next_of(at, key);
+                waiting.extend(next.and_then(|next| self.deferred(at, next.3)));
             }
         }
     }
@@ -348,13 +356,6 @@ impl Round<'_> {
         let old = |job: &Arc<Job>| walk.depth.is_old(&asks, job);
         asks.iter().flatten().all(|ask| walk.depth.is_promised(ask.lane()))
             && !self.state.jobs.get(&job).is_some_and(old)
-    }
-
-    /// When the jobs of a shape would likely be over, if they started now.
-    fn likely_end(&self, at: usize) -> Timestamp {
-        let asks = self.asks(at);
-        let ends = asks.iter().flatten().map(|ask| self.now.plus_limit(ask.likely));
-        ends.max().unwrap_or(self.now)
     }
 
     /// The next waiting job of a shape.

@@ -61,6 +61,25 @@ fn a_job_is_compared_with_one_that_started_before_it() {
 }
 
 #[test]
+fn who_comes_first_for_a_low_slowdown_is_told() {
+    let mut lab = Lab::new("node n1 cpus=8\npolicy order=slowdown");
+    lab.submit("a cpus=8 time=600");
+    planned(&mut lab);
+    lab.at_minute(10);
+    lab.submit("wide cpus=8 time=60");
+    lab.submit("small cpus=2 time=60");
+    let (wide, small) = (lab.find("wide"), lab.find("small"));
+    let mut planner = Planner::new(&lab.state);
+    let found = planner.why_over(&lab.state, wide, small, lab.now).unwrap();
+    assert_eq!(found.verdict, Verdict::Lighter);
+    // Nobody has ever waited, so one minute is too long.
+    lab.at_minute(11);
+    lab.submit("tiny cpus=1 time=1");
+    let found = planner.why_over(&lab.state, lab.find("tiny"), wide, lab.now).unwrap();
+    assert_eq!(found.verdict, Verdict::Waited);
+}
+
+#[test]
 fn a_limit_names_who_uses_it_up_and_the_end_that_frees_enough() {
     let mut lab = Lab::new("node n1 cpus=8 gpus=8xa100\naccount lab grp-tres=gres/gpu=4\n");
     lab.submit("a account=lab gpus=1 time=60");

@@ -42,8 +42,17 @@ fn policy() -> impl Strategy<Value = String> {
         " by-wait=900",
         " by-wait=500 depth=3",
     ]);
-    (prop::sample::select(backfill.to_vec()), prop::sample::select(run_time.to_vec()), depth)
-        .prop_map(|(a, b, c)| format!("policy backfill={a} run-time={b}{c}"))
+    let order = ["fifo", "slowdown", "slowdown guard-first=0", "slowdown guard-promise=100"];
+    (
+        prop::sample::select(backfill.to_vec()),
+        prop::sample::select(run_time.to_vec()),
+        depth,
+        prop::sample::select(order.to_vec()),
+    )
+        .prop_map(|(a, b, c, d)| format!("policy backfill={a} run-time={b}{c} order={d}"))
+        .prop_filter("the general way", |policy| {
+            !(policy.contains("conservative") && policy.contains("slowdown"))
+        })
 }
 
 fn nth<'a>(ids: impl IntoIterator<Item = &'a JobId>, n: usize) -> Option<JobId> {

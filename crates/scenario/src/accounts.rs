@@ -264,9 +264,16 @@ pub(crate) fn priority(policy: &mut Policy, key: &str, value: &str) -> Read<bool
     let of = &mut policy.priority;
     match key {
         "order" => {
-            let among = [("fifo", OrderMode::Fifo), ("multifactor", OrderMode::Multifactor)];
+            let among = [
+                ("fifo", OrderMode::Fifo),
+                ("multifactor", OrderMode::Multifactor),
+                ("slowdown", OrderMode::Slowdown),
+            ];
             policy.order = choice("an order", value, &among)?;
         }
+        "guard-first" => policy.wait_guard.first = count_or_none(value)?,
+        "guard-promise" => policy.wait_guard.promised = count_or_none(value)?,
+        "guard-memory" => policy.wait_guard.memory = limit(value)?.seconds().unwrap_or_default(),
         "age" => of.weights.age = count_or_none(value)?,
         "association" => of.weights.association = count_or_none(value)?,
         "fair-share" => of.weights.fair_share = count_or_none(value)?,

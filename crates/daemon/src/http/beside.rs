@@ -120,7 +120,7 @@ fn about_job(known: &Known, found: &Comparison) -> BesideView {
     let word = match &found.verdict {
         Verdict::Tier => "tier",
         Verdict::Priority | Verdict::Behind => "priority",
-        Verdict::Earlier | Verdict::First => "free to start",
+        Verdict::Earlier | Verdict::First | Verdict::Waited => "free to start",
         _ => "",
     };
     for row in &mut rows {
@@ -147,6 +147,13 @@ fn sentence(verdict: &Verdict, job: &str, other: &str) -> String {
         Verdict::Tier => format!("job {other} comes first: reservation or partition tier"),
         Verdict::Priority => format!("job {other} comes first: its priority is higher"),
         Verdict::First => format!("job {other} comes first: equal priority, and it was first"),
+        Verdict::Waited => {
+            format!("job {other} comes first: it has waited too long to be passed any more")
+        }
+        Verdict::Lighter => format!(
+            "job {other} comes first: by its user's last runs it is likely to be over sooner, or it \
+             takes less"
+        ),
         Verdict::Behind => format!("job {other} comes after job {job} and waits too"),
         Verdict::EndsBefore { .. } => format!(
             "job {other} was started by backfill: it is over before the promised start of job {job}"

@@ -36,6 +36,7 @@ impl State {
                 return Err(ApplyError::UnknownNode { event: "job_placed", node: share.node });
             }
         }
+        self.note_wait(at, &old);
         let mut new = Job::clone(&old);
         new.state = JobState::Starting;
         new.attempt = attempt;

@@ -402,7 +402,7 @@ impl Round<'_> {
         if !self.cache.world.licences_fit(ask, span) {
             return None;
         }
-        let mut walk = Walk::blank(&self.state.policy, 0, now);
+        let mut walk = Walk::blank(self.state, 0, now);
         let picks = self.picks_now(&mut walk, None, ask, span)?;
         Some((self.cache.world.materialise(ask, &picks, span)?, limit))
     }

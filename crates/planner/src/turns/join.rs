@@ -315,7 +315,7 @@ impl Round<'_> {
             return None;
         }
         self.open(company, ask);
-        let mut blank = Walk::blank(&self.state.policy, 0, self.now);
+        let mut blank = Walk::blank(self.state, 0, self.now);
         let picks = self.picks_now(&mut blank, None, ask, span);
         let placement = picks.and_then(|picks| self.cache.world.materialise(ask, &picks, span));
         self.close(company);

@@ -22,7 +22,8 @@ pub use named::{Estimates, NAMES, PolicyName, UnknownPolicy, learned};
 use crate::trace::{SwfJob, TraceError};
 use muster_model::{
     ApplyError, EndCause, EngineName, Event, EventKind, ExitReport, ExitStatus, JobId, JobSpec,
-    Node, NodeId, Owner, Partition, Policy, Request, Seconds, State, TimeLimit, Timestamp, Usage,
+    NOBODY, Node, NodeId, Owner, Partition, Policy, Request, Seconds, State, TimeLimit, Timestamp,
+    Usage,
 };
 use muster_planner::{Budget, Planner};
 use std::cmp::Reverse;
@@ -198,7 +199,7 @@ impl Twin {
         let asked = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
         let spec = JobSpec {
             owner: Owner {
-                uid: asked(job.user.max(0)),
+                uid: u32::try_from(job.user).unwrap_or(NOBODY),
                 gid: asked(job.group.max(0)),
                 user: String::new(),
             },

@@ -1,8 +1,8 @@
 //! Policies by name, and what the planner is told of run times.
 
 use muster_model::{
-    BackfillDepth, BackfillMode, BackfillOrder, Policy, PromiseBasis, RunTimeCorrection,
-    RunTimePolicy, RunTimeSource,
+    BackfillMode, BackfillOrder, Policy, PromiseBasis, RunTimeCorrection, RunTimePolicy,
+    RunTimeSource,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -18,8 +18,7 @@ pub enum PolicyName {
     EasySjbf,
     /// Later jobs start where they delay nobody before them.
     Conservative,
-    /// EASY with those tried first that are likely to be short by their user's last jobs; who has
-    /// waited nearly as long as the first has a promise too, and promises rest on limits alone.
+    /// What the daemon does by default: EASY in the order for a low slowdown.
     Muster,
 }
 
@@ -34,9 +33,6 @@ pub enum Estimates {
     /// Twice what they asked for.
     Doubled,
 }
-
-/// Who has waited nine tenths as long as the first is as good as the first.
-const NEARLY_AS_OLD: u32 = 900;
 
 /// The names, in the order of [`PolicyName`].
 pub const NAMES: [&str; 5] = ["fifo", "easy", "easy-sjbf", "conservative", "muster"];
@@ -95,16 +91,7 @@ impl PolicyName {
                 run_time,
                 ..plain
             },
-            Self::Muster => Policy {
-                backfill: BackfillMode::Easy,
-                backfill_order: BackfillOrder::Shortest,
-                backfill_depth: BackfillDepth {
-                    by_wait: Some(NEARLY_AS_OLD),
-                    ..BackfillDepth::default()
-                },
-                run_time: RunTimePolicy { source: RunTimeSource::Recent, ..run_time },
-                ..plain
-            },
+            Self::Muster => Policy { count_usage: false, ..Policy::standard() },
         }
     }
 }

@@ -1,0 +1,89 @@
+//! From `[policy]` to the policy that the core plans by.
+
+use crate::sections::PolicySection;
+use muster_model::{BackfillDepth, Policy, RunTimePolicy, WaitGuard};
+
+impl From<&PolicySection> for Policy {
+    fn from(section: &PolicySection) -> Self {
+        let PolicySection {
+            order,
+            guard_first,
+            guard_promise,
+            guard_memory,
+            backfill,
+            backfill_order,
+            run_time,
+            run_time_correction,
+            run_time_promises,
+            backfill_depth,
+            backfill_by_wait,
+            backfill_per_partition,
+            backfill_per_user,
+            backfill_per_account,
+            backfill_window,
+            nodes,
+            kill_wait,
+            min_job_age,
+            max_array_size,
+            max_job_count,
+            enforce_partition_limits,
+            kill_invalid_dependency,
+            requeue,
+            max_restarts,
+            gpu_whole_for_parts,
+            gpu_memory_is_part,
+            max_switch_wait,
+            time_slice,
+        } = section;
+        Self {
+            order: *order,
+            wait_guard: WaitGuard {
+                first: *guard_first,
+                promised: *guard_promise,
+                memory: (*guard_memory).into(),
+            },
+            backfill: *backfill,
+            backfill_order: *backfill_order,
+            run_time: RunTimePolicy {
+                source: *run_time,
+                correction: *run_time_correction,
+                promises: *run_time_promises,
+            },
+            backfill_depth: BackfillDepth {
+                total: *backfill_depth,
+                per_partition: *backfill_per_partition,
+                per_user: *backfill_per_user,
+                per_account: *backfill_per_account,
+                by_wait: *backfill_by_wait,
+                window: (*backfill_window).map(Into::into),
+            },
+            nodes: *nodes,
+            kill_wait: (*kill_wait).into(),
+            min_job_age: (*min_job_age).into(),
+            max_array_size: *max_array_size,
+            max_job_count: *max_job_count,
+            enforce_partition_limits: *enforce_partition_limits,
+            kill_invalid_dependency: *kill_invalid_dependency,
+            requeue: *requeue,
+            max_restarts: *max_restarts,
+            devices: muster_model::DevicePolicy {
+                whole_for_parts: *gpu_whole_for_parts,
+                memory_is_part: *gpu_memory_is_part,
+                ..muster_model::DevicePolicy::default()
+            },
+            max_switch_wait: (*max_switch_wait).into(),
+            time_slice: (*time_slice).into(),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_policy_is_the_standard_one() {
+        assert_eq!(Policy::from(&PolicySection::default()), Policy::standard());
+    }
+}

@@ -1,0 +1,70 @@
+//! What is free of a pool over time.
+
+use super::{Pool, Waiting};
+use crate::free::effective_end;
+use muster_model::Timestamp;
+
+/// How many CPUs are free from each instant on.
+pub(super) struct Profile {
+    steps: Vec<(Timestamp, u32)>,
+}
+
+impl Profile {
+    pub(super) fn of(pool: &Pool, now: Timestamp) -> Self {
+        let mut steps = vec![(now, pool.free)];
+        let mut free = pool.free;
+        for running in &pool.running {
+            free += running.cpus;
+            let end = effective_end(running.end, now);
+            match steps.last_mut() {
+                Some(last) if last.0 == end => last.1 = free,
+                _ => steps.push((end, free)),
+            }
+        }
+        Self { steps }
+    }
+
+    /// The first instant from which a job has its CPUs for as long as it runs.
+    pub(super) fn earliest(&self, waiting: &Waiting, looked_at: &mut u64) -> Timestamp {
+        let mut start: Option<Timestamp> = None;
+        let mut last = Timestamp::NEVER;
+        for (at, free) in &self.steps {
+            *looked_at += 1;
+            last = *at;
+            match start {
+                Some(start) if *at >= start.plus(waiting.length) => return start,
+                _ if *free < waiting.cpus => start = None,
+                _ => start = start.or(Some(*at)),
+            }
+        }
+        start.unwrap_or(last)
+    }
+
+    /// True where a job has its CPUs from the first instant on for as long as it runs.
+    pub(super) fn fits_now(&self, waiting: &Waiting, looked_at: &mut u64) -> bool {
+        let Some(first) = self.steps.first() else { return false };
+        let end = first.0.plus(waiting.length);
+        let mut steps = self.steps.iter().take_while(|(at, _)| *at < end || *at == first.0);
+        steps.all(|(_, free)| {
+            *looked_at += 1;
+            *free >= waiting.cpus
+        })
+    }
+
+    pub(super) fn reserve(&mut self, from: Timestamp, to: Timestamp, cpus: u32) {
+        let first = self.split(from);
+        let end = self.split(to);
+        for step in &mut self.steps[first..end] {
+            step.1 = step.1.saturating_sub(cpus);
+        }
+    }
+
+    fn split(&mut self, at: Timestamp) -> usize {
+        let next = self.steps.partition_point(|s| s.0 < at);
+        if self.steps.get(next).is_none_or(|s| s.0 != at) {
+            let free = next.checked_sub(1).map_or(0, |before| self.steps[before].1);
+            self.steps.insert(next, (at, free));
+        }
+        next
+    }
+}
