@@ -1,7 +1,7 @@
 //! The order for a low average slowdown: what a job's wait weighs, and who has waited too long.
 //!
-//! Smith's rule takes the smallest processing over weight first. With the user's last runs `r` as the
-//! cases that a job may turn out to be, its processing is the mean of `r` times its size, and the
+//! Smith's rule takes the smallest processing over weight first. With the user's last runs `r` as
+//! the cases that a job may turn out to be, its processing is the mean of `r` times its size, and the
 //! weight of its wait the mean of `1 / r`, where a run of less than ten seconds counts as ten
 //! (bounded slowdown). Size is the larger of its shares of the cluster's CPUs and GPUs.
 
