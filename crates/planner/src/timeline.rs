@@ -242,7 +242,7 @@ impl<'a> Sweep<'a> {
                 return None;
             }
             at = next;
-            changed |= self.wakes.remove(&at) | (edge == Some(at));
+            changed |= self.wakes.remove(&at) || edge == Some(at);
             self.edges = &self.edges[usize::from(edge == Some(at))..];
             while let Some(hole) = rest.next_if(|h| h.from == at) {
                 let known = self.open.len();

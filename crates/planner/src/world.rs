@@ -13,9 +13,7 @@ use crate::profile::{FOREVER, instant, tick};
 use crate::reservations::Bookings;
 use crate::timeline::Spare;
 use crate::topology::Map;
-use muster_model::{
-    Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, Timestamp,
-};
+use muster_model::{Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ pub(crate) struct Leaves<'a> {
     joint: &'a Joint<'a>,
     count: u64,
     /// By number of the path ([`super::Map::paths`]).
-    leaves: Vec<Leaf>,
+    by_path: Vec<Leaf>,
     /// The weight of all of them.
     weight: Option<u32>,
     /// They have several weights: then light ones come before near ones.
@@ -38,11 +38,11 @@ impl<'a> Leaves<'a> {
             && joint.preferred.is_none()
             && joint.fence.is_open()
             && joint.within(count).is_empty();
-        let leaves = || vec![Leaf::default(); joint.map.paths().len()];
+        let by_path = || vec![Leaf::default(); joint.map.paths().len()];
         by_nearness.then(|| Self {
             joint,
             count: u64::from(count),
-            leaves: leaves(),
+            by_path: by_path(),
             weight: None,
             uneven: false,
         })
@@ -51,7 +51,7 @@ impl<'a> Leaves<'a> {
     /// Takes up a candidate; they come in order of their ranks.
     pub(crate) fn add(&mut self, node: usize, rank: usize, weight: u32) {
         self.uneven |= *self.weight.get_or_insert(weight) != weight;
-        let Some(leaf) = self.leaves.get_mut(self.joint.map.cell(node)) else { return };
+        let Some(leaf) = self.by_path.get_mut(self.joint.map.cell(node)) else { return };
         if leaf.nodes < self.count {
             leaf.rank += rank as u64;
         }
@@ -69,16 +69,16 @@ impl<'a> Leaves<'a> {
         if self.uneven {
             return None;
         }
-        let large = self.leaves.iter().map(|leaf| leaf.nodes).filter(|n| *n >= self.count);
+        let large = self.by_path.iter().map(|leaf| leaf.nodes).filter(|n| *n >= self.count);
         let tightest = large.min()?;
         let paths = self.joint.map.paths();
-        let used = paths.iter().zip(&self.leaves).map(|(path, leaf)| (&path[..], leaf.nodes));
-        let sums = Sums::of(self.joint.map.levels(), used);
+        let used = paths.iter().zip(&self.by_path).map(|(path, leaf)| (&path[..], leaf.nodes));
+        let sums = Sums::of(self.joint.map.levels(), &used);
         let above = |path: &[u64]| -> Vec<u64> {
             let levels = path.iter().enumerate().skip(1);
             levels.map(|(level, domain)| sums.in_domain(level, *domain)).collect()
         };
-        let fits = self.leaves.iter().enumerate().filter(|(_, leaf)| leaf.nodes == tightest);
+        let fits = self.by_path.iter().enumerate().filter(|(_, leaf)| leaf.nodes == tightest);
         let key = |(at, leaf): (usize, &Leaf)| (above(&paths[at]), leaf.rank, at);
         fits.map(key).min().map(|(_, _, at)| at)
     }

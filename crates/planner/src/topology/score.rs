@@ -107,7 +107,7 @@ impl Sums {
     /// Of paths with how many candidates are there.
     pub(crate) fn of<'p>(
         levels: usize,
-        paths: impl Iterator<Item = (&'p [u64], u64)> + Clone,
+        paths: &(impl Iterator<Item = (&'p [u64], u64)> + Clone),
     ) -> Self {
         let of_level = |level: usize| {
             let mut sums: Vec<(u64, u64)> =
@@ -125,7 +125,7 @@ impl Sums {
 
     pub(crate) fn of_cells(joint: &Joint<'_>, cells: &[Cell<'_>]) -> Self {
         let paths = cells.iter().map(|cell| (&cell.path[..], cell.members.len() as u64));
-        Self::of(joint.map.levels(), paths)
+        Self::of(joint.map.levels(), &paths)
     }
 
     /// How many are in a domain.
