@@ -11,6 +11,7 @@
 
 use crate::ask::Ask;
 use crate::free::Span;
+use crate::preempt::permit::restart_mode;
 use crate::round::{Round, Walk};
 use muster_model::{Decision, Job, NodeShare, Placement, Timestamp, Victim};
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ impl Round<'_> {
         may.sort_by_key(|job| (job.started, job.id));
         for job in may.into_iter().take(GROW_MAX) {
             let permits = self.permits();
-            let victim = permits.victim(job, permits.restart_mode(job));
+            let victim = permits.victim(job, restart_mode(job));
             if let Some((placement, end)) = self.grown(job, &victim) {
                 self.cache.world.release(job.id, &placement);
                 self.cache.world.occupy(job, &placement, end, false);

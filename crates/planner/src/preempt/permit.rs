@@ -237,19 +237,13 @@ impl<'a> Permits<'a> {
         let has = job.placement.as_ref().map_or(0, |p| p.nodes.len() as u32);
         let mode = match job.spec.elastic {
             Elastic::Live => PreemptMode::Shrink,
-            _ if job.starts_anew() => self.restart_mode(job),
+            _ if job.starts_anew() => restart_mode(job),
             _ => return None,
         };
         let can = job.may_be_resized() && has > job.spec.request.nodes_min();
         let rests =
             self.exempt_until(job) > self.now || job.placed.is_some_and(|at| at >= self.now);
         (can && !rests).then_some(mode)
-    }
-
-    /// How a job leaves that starts again at once.
-    pub(crate) fn restart_mode(&self, job: &Job) -> PreemptMode {
-        let asks = job.spec.checkpoint.as_ref().is_some_and(|c| c.signal.is_some());
-        if asks { PreemptMode::Checkpoint } else { PreemptMode::Requeue }
     }
 
     /// True where an elastic job may start again on more nodes now.
@@ -288,6 +282,12 @@ impl<'a> Permits<'a> {
         };
         Victim { job: job.id, attempt: job.attempt, mode, stop_at, until, keeps: None }
     }
+}
+
+/// How a job leaves that starts again at once.
+pub(crate) fn restart_mode(job: &Job) -> PreemptMode {
+    let asks = job.spec.checkpoint.as_ref().is_some_and(|c| c.signal.is_some());
+    if asks { PreemptMode::Checkpoint } else { PreemptMode::Requeue }
 }
 
 /// True where a reservation has something of what a job has on a node.

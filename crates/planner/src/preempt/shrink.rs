@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// So many elastic jobs are tried one by one.
 const SINGLES_MAX: usize = 16;
 
-impl<'a> Round<'a> {
+impl Round<'_> {
     /// Elastic jobs with more than their least, those that lose the least first.
     fn elastic(&mut self) -> Vec<(Arc<Job>, PreemptMode)> {
         let (state, now) = (self.state, self.now);

@@ -280,7 +280,7 @@ impl Supervisor<'_> {
                 Ok(layout) => self.open_step(client, spec, layout),
                 // The job gave up nodes that it needs.
                 Err(NoLayout::Refused { code, message }) => {
-                    self.refuse(client, code, &message, None)
+                    self.refuse(client, code, &message, None);
                 }
                 Err(NoLayout::Wait { .. }) => self.steps.waiting.push((client, spec)),
             }
