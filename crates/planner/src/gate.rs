@@ -23,7 +23,7 @@ pub(crate) struct Open {
 }
 
 /// The gate of a shape, where the least that it needs says all: one component that asks in one
-/// way, with the limit that it has and no other.
+/// way, for as long as it is taken to be there and no other.
 pub(crate) fn of(world: &mut World, shape: &Shape) -> Option<Gate> {
     let [part] = shape.asks.as_slice() else { return None };
     let [ask] = part.as_slice() else { return None };
@@ -32,7 +32,7 @@ pub(crate) fn of(world: &mut World, shape: &Shape) -> Option<Gate> {
         return None;
     }
     let nodes = ask.node_bounds()?.0 as usize;
-    Some(Gate { level: world.level_of(ask), nodes, limit: ask.limit })
+    Some(Gate { level: world.level_of(ask), nodes, limit: ask.length() })
 }
 
 impl Round<'_> {
