@@ -32,6 +32,8 @@ impl From<&PolicySection> for Policy {
             max_restarts,
             gpu_whole_for_parts,
             gpu_memory_is_part,
+            gpu_typical_cpus,
+            gpu_typical_memory,
             max_switch_wait,
             time_slice,
         } = section;
@@ -69,6 +71,8 @@ impl From<&PolicySection> for Policy {
             devices: muster_model::DevicePolicy {
                 whole_for_parts: *gpu_whole_for_parts,
                 memory_is_part: *gpu_memory_is_part,
+                typical_cpus_per_gpu: *gpu_typical_cpus,
+                typical_memory_per_gpu: gpu_typical_memory.map(Into::into),
                 ..muster_model::DevicePolicy::default()
             },
             max_switch_wait: (*max_switch_wait).into(),

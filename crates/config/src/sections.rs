@@ -173,7 +173,8 @@ section! {
         backfill_per_account: Option<u32> = None, "number";
         /// Under `mixed`, no start later than this from now is promised.
         backfill_window: Option<Duration> = None, "duration";
-        /// Which of the fitting nodes is taken: `pack` (the fullest) or `spread` (the emptiest).
+        /// Which of the fitting nodes is taken: `pack` (the fullest), `spread` (the emptiest) or
+        /// `least_waste` (where the fewest GPUs become useless to others).
         nodes: NodeChoice = NodeChoice::Pack, "word";
         /// Time between the polite and the final signal (Slurm's `KillWait`).
         kill_wait: Duration = Duration(30), "duration";
@@ -196,6 +197,11 @@ section! {
         gpu_whole_for_parts: bool = false, "true or false";
         /// A request that says only how much GPU memory it needs may get a part of a GPU.
         gpu_memory_is_part: bool = false, "true or false";
+        /// CPUs that jobs here typically ask for with each GPU: what `nodes = "least_waste"` measures
+        /// by. Without it, what the cluster has for each of its GPUs.
+        gpu_typical_cpus: Option<u32> = None, "number";
+        /// Memory that jobs here typically ask for with each GPU, as `gpu_typical_cpus`.
+        gpu_typical_memory: Option<Size> = None, "size";
         /// A job waits at most so long for few switches (Slurm's `max_switch_wait`).
         max_switch_wait: Duration = Duration(300), "duration";
         /// Jobs that share CPUs or GPUs take turns of this length (Slurm's `SchedulerTimeSlice`).

@@ -1,6 +1,6 @@
 //! Policy: what a site decided about order, backfill and limits.
 
-use crate::{Preemption, PriorityPolicy, RunTimePolicy, Seconds, WaitGuard, is_default};
+use crate::{Mib, Preemption, PriorityPolicy, RunTimePolicy, Seconds, WaitGuard, is_default};
 use serde::{Deserialize, Serialize};
 
 /// How a site wants its jobs scheduled. Every field has a default; the configuration's `[policy]`.
@@ -76,6 +76,13 @@ pub struct DevicePolicy {
     /// whole GPU alike.
     #[serde(skip_serializing_if = "is_default")]
     pub typical_shares: Vec<(u32, u32)>,
+    /// CPUs that jobs here typically ask for with each GPU: what [`NodeChoice::LeastWaste`] measures
+    /// by. Without it, what the cluster has for each of its GPUs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub typical_cpus_per_gpu: Option<u32>,
+    /// As [`Self::typical_cpus_per_gpu`], for memory.
+    #[serde(skip_serializing_if = "is_default")]
+    pub typical_memory_per_gpu: Option<Mib>,
 }
 
 /// The order of waiting jobs.
@@ -175,6 +182,9 @@ pub enum NodeChoice {
     Pack,
     /// The emptiest first.
     Spread,
+    /// Jobs of one node go where they leave the least of the GPUs that others cannot use: too
+    /// small a part, or too few CPUs or too little memory beside it. Others as under `Pack`.
+    LeastWaste,
 }
 
 impl Policy {

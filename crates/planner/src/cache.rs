@@ -122,15 +122,19 @@ impl Cache {
     }
 
     fn follow_nodes(&mut self, state: &State) {
-        let mut moved = false;
+        let (mut moved, mut changed) = (false, false);
         for item in self.seen.nodes.diff(&state.nodes) {
             if let imbl::ordmap::DiffItem::Update { old: (_, before), new: (_, node) } = item {
                 moved |= before.switches != node.switches || before.labels != node.labels;
                 self.world.describe(node);
+                changed = true;
             }
         }
         if moved {
             self.world.set_map(state);
+        }
+        if changed {
+            self.world.set_waste(state);
         }
     }
 

@@ -255,7 +255,7 @@ pub(crate) fn place_with_cursor(
             work.fits += 1;
             if let Some(pick) = alone(world, ask, span, &joint, node) {
                 let others = &order[cursor.alone + 1..];
-                let pick = if ask.packs_parts() {
+                let pick = if ask.packs_parts() || world.waste.is_some() {
                     least_broken(world, ask, span, &joint, pick, others, work)
                 } else {
                     pick
@@ -276,6 +276,9 @@ pub(crate) fn place_with_cursor(
 /// behind that nobody can use.
 const NODES_COMPARED: usize = 24;
 
+/// Where the policy takes the node that wastes the least, any job is compared on so many.
+const NODES_MEASURED: usize = 4096;
+
 /// Of the node found and the next of its weight, the one whose GPUs lose the least by this job:
 /// Fragmentation Gradient Descent over nodes, bounded.
 fn least_broken(
@@ -287,8 +290,12 @@ fn least_broken(
     others: &[usize],
     work: &mut Work,
 ) -> Pick {
+    let waste = world.waste.as_ref();
     let damage = |pick: &Pick| {
         let view = world.view(pick.node);
+        if let Some(waste) = waste {
+            return waste.by(ask, view, span, pick);
+        }
         let need = ask.need(view, pick.tasks, &pick.share);
         crate::devices::damage(ask, view, &view.avail(span), &need)
     };
@@ -297,8 +304,9 @@ fn least_broken(
     let same = |node: &&usize| {
         world.weight(**node) == weight && members.is_some_and(|m| m.contains(**node))
     };
+    let most = if waste.is_some() { NODES_MEASURED } else { NODES_COMPARED };
     let mut best = (damage(&first), first);
-    for node in others.iter().take(NODES_COMPARED).filter(same) {
+    for node in others.iter().take(most).filter(same) {
         work.fits += 1;
         let Some(pick) = alone(world, ask, span, joint, *node) else { continue };
         let found = damage(&pick);

@@ -65,6 +65,7 @@ pub mod topology;
 mod turns;
 mod unblock;
 mod wants;
+mod waste;
 mod world;
 
 pub use budget::Budget;

@@ -24,3 +24,12 @@ impl Members {
         self.list.push(node);
     }
 }
+
+/// Which nodes of a bare world may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bare {
+    /// Those that are up and not drained.
+    Usable,
+    /// All, with every device healthy.
+    All,
+}

@@ -7,12 +7,14 @@ use crate::free::{Holding, NodeView, OVERDUE_MS, Pool, Reserved, Span};
 use crate::gang::Picks;
 use crate::known::KnownStarts;
 use crate::levels::{Level, Levels, Saved};
+pub(crate) use crate::members::Bare;
 use crate::members::Members;
 use crate::natural::natural;
 use crate::profile::{FOREVER, instant, tick};
 use crate::reservations::Bookings;
 use crate::timeline::Spare;
 use crate::topology::Map;
+use crate::waste::Waste;
 use muster_model::{Job, JobId, Mib, NodeChoice, NodeId, NodeShare, Placement, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,15 +61,8 @@ pub(crate) struct World {
     pub(crate) known: KnownStarts,
     /// Room for walks over time.
     pub(crate) spare: Spare,
-}
-
-/// Which nodes of a bare world may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bare {
-    /// Those that are up and not drained.
-    Usable,
-    /// All, with every device healthy.
-    All,
+    /// How nodes are measured where the policy takes those that waste the least.
+    pub(crate) waste: Option<Waste>,
 }
 
 impl World {
@@ -157,7 +152,13 @@ impl World {
         }
         world.set_licences(state);
         world.set_map(state);
+        world.set_waste(state);
         world
+    }
+
+    /// Takes up what nodes have beside their GPUs.
+    pub(crate) fn set_waste(&mut self, state: &State) {
+        self.waste = Waste::of(&state.policy, &self.views);
     }
 
     pub(crate) fn set_licences(&mut self, state: &State) {
@@ -448,12 +449,12 @@ impl World {
         idle: &[u32],
     ) -> (u32, u32, u32, u32, u32, usize) {
         let Column { free: Floor { cpus, gpus, .. }, weight, shy_taints, .. } = self.columns[at];
-        match choice {
-            NodeChoice::Pack => (weight, shy_taints, gpus, cpus, idle[at], at),
-            NodeChoice::Spread => {
-                (weight, shy_taints, u32::MAX - gpus, u32::MAX - cpus, u32::MAX - idle[at], at)
-            }
-        }
+        let (full, most) = ((gpus, cpus, idle[at]), u32::MAX);
+        let (gpus, cpus, idle) = match choice {
+            NodeChoice::Pack | NodeChoice::LeastWaste => full,
+            NodeChoice::Spread => (most - full.0, most - full.1, most - full.2),
+        };
+        (weight, shy_taints, gpus, cpus, idle, at)
     }
 
     /// Puts a promise on the nodes and licences.

@@ -267,7 +267,11 @@ fn policy(state: &State, words: &[Word]) -> Read<EventKind> {
             "depth-account" => depth.per_account = Some(count(value)?),
             "window" => depth.window = Some(duration(value)?),
             "nodes" => {
-                let among = [("pack", NodeChoice::Pack), ("spread", NodeChoice::Spread)];
+                let among = [
+                    ("pack", NodeChoice::Pack),
+                    ("spread", NodeChoice::Spread),
+                    ("least-waste", NodeChoice::LeastWaste),
+                ];
                 policy.nodes = choice("a way to choose nodes", value, &among)?;
             }
             "whole-for-parts" => policy.devices.whole_for_parts = yes(value)?,

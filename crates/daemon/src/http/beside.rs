@@ -53,7 +53,7 @@ fn about_node(known: &Known, job: JobId, node: &str, found: NodeAnswer) -> Besid
 fn placed(known: &Known, job: JobId, choice: &Choice) -> BesideView {
     let name = |id| known.state.node_name(id);
     let (has, other) = (name(choice.has.node), name(choice.other.node));
-    let fullest = if choice.choice == NodeChoice::Pack { "fullest" } else { "emptiest" };
+    let fullest = if choice.choice == NodeChoice::Spread { "emptiest" } else { "fullest" };
     let text = match (choice.cause.is_free(), choice.decides) {
         (false, _) => format!("as things are now, {other} would not do"),
         (true, None) => format!("{has} comes before {other} in the order of nodes"),

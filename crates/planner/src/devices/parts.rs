@@ -220,9 +220,18 @@ fn shared(
 
 /// How much of what is left on a device typical jobs cannot use, by their weights.
 pub(crate) fn fragments(typical: &[(u32, u32)], left: u32) -> i64 {
-    let typical = if typical.is_empty() { &TYPICAL } else { typical };
+    let typical = known(typical);
     let lost = typical.iter().filter(|(share, _)| left < *share).map(|(_, w)| i64::from(*w));
     lost.sum::<i64>() * i64::from(left)
+}
+
+/// The sum of the weights that [`fragments`] counts by.
+pub(crate) fn weights(typical: &[(u32, u32)]) -> i64 {
+    known(typical).iter().map(|(_, weight)| i64::from(*weight)).sum()
+}
+
+fn known(typical: &[(u32, u32)]) -> &[(u32, u32)] {
+    if typical.is_empty() { &TYPICAL } else { typical }
 }
 
 /// How much less use a device is to others with this grant on it.

@@ -1,9 +1,11 @@
 //! Records of what ran on a machine, read one job at a time.
 
 mod clean;
+mod openb;
 mod swf;
 
 pub use clean::{Cleaned, Cleaning, Counts, Oversized, Unrequested};
+pub use openb::{OpenbNode, OpenbPod, openb_nodes, openb_pods};
 pub use swf::{Header, LINE_BYTES_MAX, Swf, SwfJob};
 
 use std::fmt;
