@@ -10,6 +10,7 @@
 mod cycle;
 pub mod placement;
 mod rename;
+pub mod report;
 mod scenario;
 pub mod trace;
 pub mod twin;

@@ -8,6 +8,7 @@ use std::thread;
 
 use clap::{Args, ValueEnum};
 use muster_model::RunTimeCorrection;
+use muster_sim::report::{self, Picture, Recorder};
 use muster_sim::trace::{
     Cleaned, Cleaning, Counts, Oversized, Swf, TraceError, Unrequested, unpacked,
 };
@@ -38,6 +39,9 @@ pub(crate) struct CompareArgs {
     /// A policy, given once for each; without any, all of them
     #[arg(long = "policy")]
     policies: Vec<PolicyName>,
+    /// Write a report to this file: one HTML page with the table and charts
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
 }
@@ -114,7 +118,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Outcome {
         None => None,
     };
     let row = |done: &Finished| out.as_mut().map_or(Ok(()), |out| write_row(out, done));
-    let (summary, counts) = replayed(common, args.policy, row)?;
+    let (summary, counts, _) = replayed(common, args.policy, row)?;
     if let (Some(out), Some(path)) = (&mut out, &args.jobs) {
         out.flush().map_err(|error| at(path, &error))?;
     }
@@ -133,33 +137,52 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome {
         policies = twin::NAMES.iter().filter_map(|name| name.parse().ok()).collect();
     }
     let most = thread::available_parallelism().map_or(1, usize::from);
-    let mut found: Vec<Result<(Summary, Counts), Failure>> = Vec::new();
+    let mut found: Vec<Result<(Picture, Counts, u32), Failure>> = Vec::new();
     for some in policies.chunks(most) {
         thread::scope(|scope| {
-            let replay = |policy: PolicyName| replayed(&args.common, policy, |_| Ok(()));
+            let replay = |policy: PolicyName| seen(&args.common, policy);
             let threads: Vec<_> =
                 some.iter().map(|policy| scope.spawn(move || replay(*policy))).collect();
             let lost = || Failure::new("a replay ended by a fault of muster");
             found.extend(threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(lost()))));
         });
     }
-    let found: Vec<(Summary, Counts)> = found.into_iter().collect::<Result<_, _>>()?;
-    let summaries: Vec<Summary> = found.iter().map(|(summary, _)| summary.clone()).collect();
+    let found: Vec<(Picture, Counts, u32)> = found.into_iter().collect::<Result<_, _>>()?;
+    let told = found.first().map(|(_, counts, processors)| (*counts, *processors));
+    let pictures: Vec<Picture> = found.into_iter().map(|(picture, _, _)| picture).collect();
+    if let (Some(path), Some((_, processors))) = (&args.report, told) {
+        let trace = args.common.trace.file_name().map(|name| name.to_string_lossy().into_owned());
+        let page = report::page(&trace.unwrap_or_default(), processors, &pictures);
+        std::fs::write(path, page).map_err(|error| at(path, &error))?;
+    }
+    let summaries: Vec<Summary> = pictures.iter().map(|p| p.summary.clone()).collect();
     if args.common.json {
         return say::json(&json!({ "policies": summaries }));
     }
-    if let Some((_, counts)) = found.first() {
-        tell_of(counts);
+    if let Some((counts, _)) = told {
+        tell_of(&counts);
     }
     print(&table(&summaries).text(terminal_width()));
     Ok(0)
 }
 
+/// A replay with all that a report shows of it.
+fn seen(common: &Common, name: PolicyName) -> Result<(Picture, Counts, u32), Failure> {
+    let mut recorder = Recorder::default();
+    let row = |done: &Finished| {
+        recorder.add(done);
+        Ok(())
+    };
+    let (summary, counts, processors) = replayed(common, name, row)?;
+    Ok((recorder.picture(summary), counts, processors))
+}
+
+/// The aggregates, what was left out, and how many processors there are.
 fn replayed(
     common: &Common,
     name: PolicyName,
     mut row: impl FnMut(&Finished) -> std::io::Result<()>,
-) -> Result<(Summary, Counts), Failure> {
+) -> Result<(Summary, Counts, u32), Failure> {
     let failed = |error: TwinError| match error {
         TwinError::Trace(error) => wrong(&common.trace, &error),
         other => Failure::new(other.to_string()),
@@ -178,7 +201,8 @@ fn replayed(
     if totals.jobs() == 0 {
         return Err(trace(TraceError::Empty));
     }
-    Ok((totals.summary(&name.to_string(), setting.processors), *jobs.counts()))
+    let summary = totals.summary(&name.to_string(), setting.processors);
+    Ok((summary, *jobs.counts(), setting.processors))
 }
 
 impl Common {
