@@ -1,5 +1,6 @@
 //! `muster sim`: the core without a daemon.
 
+mod import;
 mod placement;
 mod replay;
 mod scenario;
@@ -15,6 +16,8 @@ pub(crate) enum Sim {
     Replay(replay::ReplayArgs),
     /// Replay a trace under several policies, side by side
     Compare(replay::CompareArgs),
+    /// Write what sacct or another scheduler recorded as a trace, without names
+    Import(import::ImportArgs),
     /// Fill a cluster from lists of nodes and pods: how much of its GPUs each placement gives out
     Placement(placement::PlacementArgs),
     /// Run scenarios and compare them with their transcripts
@@ -26,6 +29,7 @@ pub(crate) fn run(sim: &Sim) -> Outcome {
     match sim {
         Sim::Replay(args) => replay::run(args),
         Sim::Compare(args) => replay::compare(args),
+        Sim::Import(args) => import::run(args),
         Sim::Placement(args) => placement::run(args),
         Sim::Scenario(args) => scenario::run(args),
     }

@@ -3,10 +3,12 @@
 mod clean;
 mod openb;
 mod swf;
+mod table;
 
 pub use clean::{Cleaned, Cleaning, Counts, Oversized, Unrequested};
 pub use openb::{OpenbNode, OpenbPod, openb_nodes, openb_pods};
 pub use swf::{Header, LINE_BYTES_MAX, Swf, SwfJob};
+pub use table::{KEYS, Mapping, Table, write_swf, write_swf_header};
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};

@@ -187,7 +187,7 @@ impl<R: BufRead> Iterator for Swf<R> {
 
 /// Reads up to the end of a line, and no more than a line may have; the rest of a longer one is
 /// passed over.
-fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
+pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
     let mut length = 0;
     loop {
         let buffer = reader.fill_buf()?;

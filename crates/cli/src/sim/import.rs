@@ -1,0 +1,73 @@
+//! `muster sim import`: tables of jobs as a trace in the Standard Workload Format.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use muster_sim::trace::{Mapping, Table, TraceError, unpacked, write_swf, write_swf_header};
+
+use crate::say::{Failure, Outcome, note};
+
+/// The words of `muster sim import`.
+#[derive(Args)]
+pub(crate) struct ImportArgs {
+    /// What `sacct -P` wrote, or another table with --mapping; packed by gzip or not
+    table: PathBuf,
+    /// Which column is what, where the table is not sacct's
+    #[arg(long, value_name = "FILE")]
+    mapping: Option<PathBuf>,
+    /// How many processors the machine has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    processors: u32,
+    /// Where the trace goes; without it, to standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Count lines that are wrong and go on
+    #[arg(long)]
+    lenient: bool,
+}
+
+/// Reads and writes, a line at a time.
+pub(crate) fn run(args: &ImportArgs) -> Outcome {
+    let mapping = match &args.mapping {
+        None => Mapping::sacct(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| at(path, &error))?;
+            Mapping::parse(&text).map_err(|error| wrong(path, &error))?
+        }
+    };
+    let table = || Table::new(unpacked(File::open(&args.table)?)?, mapping);
+    let table = table().map_err(|error| wrong(&args.table, &error))?;
+    let mut out: Box<dyn Write> = match &args.output {
+        Some(path) => Box::new(BufWriter::new(File::create(path).map_err(|e| at(path, &e))?)),
+        None => Box::new(BufWriter::new(io::stdout().lock())),
+    };
+    let target = args.output.clone().unwrap_or_else(|| PathBuf::from("standard output"));
+    let failed = |error: io::Error| at(&target, &error);
+    write_swf_header(&mut out, args.processors).map_err(failed)?;
+    let (mut jobs, mut left_out) = (0u64, 0u64);
+    for job in table {
+        match job {
+            Ok(job) => {
+                jobs += 1;
+                write_swf(&mut out, &job).map_err(failed)?;
+            }
+            Err(TraceError::Line { .. }) if args.lenient => left_out += 1,
+            Err(error) => return Err(wrong(&args.table, &error)),
+        }
+    }
+    out.flush().map_err(failed)?;
+    note(&format!("{jobs} jobs written, {left_out} lines left out"));
+    Ok(0)
+}
+
+fn at(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}
+
+fn wrong(path: &Path, error: &TraceError) -> Failure {
+    let line = matches!(error, TraceError::Line { .. });
+    let hint = if line { "\nhint: --lenient counts such lines and goes on" } else { "" };
+    Failure::new(format!("{}: {}: {error}{hint}", path.display(), error.code()))
+}
