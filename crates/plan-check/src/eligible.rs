@@ -154,16 +154,27 @@ fn whole(state: &State, starts: &[Start], found: &mut Vec<Violation>) {
     }
 }
 
+/// The first of those that a waiting job starts with: all of them have its place in the queue.
+pub(crate) fn first<'a>(state: &'a State, job: &'a Job) -> &'a Job {
+    let first = match (job.het, &job.spec.gang) {
+        (Some(part), _) => Some(part.leader),
+        (None, Some(gang)) => gang_of(state, job, gang).first().copied(),
+        (None, None) => None,
+    };
+    first.and_then(|id| state.jobs.get(&id)).map_or(job, AsRef::as_ref)
+}
+
 /// The waiting members of a gang that start with one: all that went back to the queue, else so
 /// many of those that never began, in order of number.
 fn gang_of(state: &State, job: &Job, gang: &Gang) -> Vec<JobId> {
     let alike = |other: &&std::sync::Arc<Job>| {
         other.is_pending()
-            && other.spec.owner.uid == job.spec.owner.uid
             && other.spec.gang.as_ref() == Some(gang)
             && (other.attempt > 0) == (job.attempt > 0)
     };
-    let all: Vec<JobId> = state.jobs.values().filter(alike).map(|other| other.id).collect();
+    let named = state.index.gangs.get(&(job.spec.owner.uid, gang.name.clone()));
+    let named = named.into_iter().flatten().filter_map(|id| state.jobs.get(id));
+    let all: Vec<JobId> = named.filter(alike).map(|other| other.id).collect();
     if job.attempt > 0 {
         return all;
     }

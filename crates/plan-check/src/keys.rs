@@ -39,6 +39,11 @@ impl<'a> Keys<'a> {
         Self { state, now, fair, all: OnceCell::new(), there: OnceCell::new() }
     }
 
+    /// The place of a job with those that it starts with.
+    pub(crate) fn together(&self, job: &Job) -> Key {
+        self.of(crate::eligible::first(self.state, job))
+    }
+
     /// A job's place.
     pub(crate) fn of(&self, job: &Job) -> Key {
         let tier = self.partitions(job).map(|p| p.tier).max().unwrap_or(0).min(u32::MAX >> 1);

@@ -21,9 +21,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
         if protected {
             continue;
         }
-        let first = job.het.map_or(job.id, |part| part.leader);
-        let Some(leader) = state.jobs.get(&first) else { continue };
-        let own = keys.of(leader);
+        let own = keys.together(job);
         let before = state
             .index
             .pending

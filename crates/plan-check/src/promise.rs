@@ -60,10 +60,10 @@ fn broken(
         return Some("its start is past".to_owned());
     }
     // Where the start is not known, only what starts behind it without an end stands in its way.
-    let own = keys.of(job);
+    let own = keys.together(job);
     let behind: Vec<New<'_>> = new
         .iter()
-        .filter(|n| promise.start != Timestamp::NEVER || keys.of(n.job) > own)
+        .filter(|n| promise.start != Timestamp::NEVER || keys.together(n.job) > own)
         .map(|n| New { job: n.job, placement: n.placement, end: n.end })
         .collect();
     let new = behind.as_slice();

@@ -33,7 +33,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
     let decided = decided(state, plan);
     let order = Keys::new(state, plan.now);
     let keys: Vec<_> =
-        plan.promises.iter().map(|p| state.jobs.get(&p.job).map(|j| order.of(j))).collect();
+        plan.promises.iter().map(|p| state.jobs.get(&p.job).map(|j| order.together(j))).collect();
     let waiting = state
         .index
         .pending
