@@ -23,8 +23,15 @@ impl Alternative {
 }
 
 /// All ways to satisfy the expression, in the order written; one empty choice where there is none.
-pub(crate) fn alternatives(constraint: Option<&Constraint>) -> Vec<Alternative> {
-    constraint.map_or_else(|| vec![Alternative::default()], expand)
+///
+/// What so many nodes satisfy as the job may have at most (`nodes`), each of them satisfies.
+pub(crate) fn alternatives(constraint: Option<&Constraint>, nodes: u32) -> Vec<Alternative> {
+    let mut all = constraint.map_or_else(|| vec![Alternative::default()], expand);
+    for way in &mut all {
+        let on_all = way.counts.iter().filter(|(_, count)| *count >= nodes);
+        way.each.extend(on_all.map(|(part, _)| part.clone()));
+    }
+    all
 }
 
 /// True where the expression speaks of the nodes of a job together, not of one node.
@@ -87,7 +94,7 @@ mod tests {
             feature("gpu"),
             Constraint::OneForAll(vec![feature("rack1"), feature("rack2")]),
         ]);
-        let found = alternatives(Some(&c));
+        let found = alternatives(Some(&c), u32::MAX);
         assert_eq!(found.len(), 2);
         let has = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
         assert!(found[0].admits(&has(&["gpu", "rack1"])));
@@ -98,7 +105,7 @@ mod tests {
     #[test]
     fn a_count_of_a_choice_is_of_one_of_them() {
         let choice = Constraint::OneForAll(vec![feature("rack1"), feature("rack2")]);
-        let found = alternatives(Some(&Constraint::Count(Box::new(choice), 3)));
+        let found = alternatives(Some(&Constraint::Count(Box::new(choice), 3)), 4);
         let counts: Vec<_> = found.iter().map(|a| a.counts.clone()).collect();
         assert_eq!(counts, [vec![(feature("rack1"), 3)], vec![(feature("rack2"), 3)]]);
     }
@@ -109,9 +116,20 @@ mod tests {
             Constraint::Count(Box::new(feature("rack1")), 2),
             Constraint::Count(Box::new(feature("rack2")), 4),
         ]);
-        let found = alternatives(Some(&c));
+        let found = alternatives(Some(&c), u32::MAX);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].counts.len(), 2);
         assert!(found[0].admits(&BTreeSet::new()));
+    }
+
+    #[test]
+    fn a_count_of_all_nodes_is_of_each_node() {
+        let c = Constraint::All(vec![
+            Constraint::Count(Box::new(feature("red")), 1),
+            Constraint::Count(Box::new(feature("blue")), 2),
+        ]);
+        let found = alternatives(Some(&c), 1);
+        assert_eq!(found[0].each, [feature("red"), feature("blue")]);
+        assert_eq!(found[0].counts.len(), 2, "a job may have fewer nodes than it may have at most");
     }
 }

@@ -119,7 +119,7 @@ impl Wants {
             node_gpus: of(GpuScope::Node),
             task_gpus: of(GpuScope::Task),
             socket_gpus: of(GpuScope::Socket),
-            alternatives: alternatives(request.constraint.as_ref()),
+            alternatives: alternatives(request.constraint.as_ref(), nodes_at_most(request)),
             licences,
             wish: request.device_wish(policy),
             typical: policy.typical_shares.clone(),
@@ -474,6 +474,12 @@ impl Wants {
             .filter(|i| view.node.devices.get(*i as usize).is_some_and(|d| d.memory >= least))
             .fold(0, |m, i| m | bit(i))
     }
+}
+
+/// The most nodes that a job may have: what it says, and none without a task.
+fn nodes_at_most(request: &Request) -> u32 {
+    let said = request.nodes.as_ref().map_or(u32::MAX, NodeCount::most);
+    said.min(request.tasks.map_or(u32::MAX, |tasks| tasks.max(1)))
 }
 
 /// The first rule that says something (module text of `muster_model::request`).
