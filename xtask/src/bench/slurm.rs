@@ -211,7 +211,10 @@ fn cycle(bed: &Bed, parameters: &str, depth: f64) -> Result<Cycle, String> {
             ms: value("Last cycle:") / 1e3,
             depth: value("Last depth cycle:"),
             // Of several between two looks it is not known whose time that was.
-            on_core_ms: now.zip(before).map(|(now, then)| now - then).filter(|_| cycles - seen < 1.5),
+            on_core_ms: now
+                .zip(before)
+                .map(|(now, then)| now - then)
+                .filter(|_| cycles - seen < 1.5),
         };
         (seen, before) = (cycles, now);
         println!("   {:.0} jobs in {:.1} s", cycle.depth, cycle.ms / 1e3);
