@@ -19,7 +19,7 @@ use crate::fail::{Failure, Outcome};
 use crate::out;
 
 /// How long the nodes may take to be given up, before the command ends without having seen it.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 /// How often it is looked whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -33,7 +33,8 @@ pub(super) fn follow(client: &Client, job: &JobRef, wanted: u32) -> Outcome {
             return Ok(0);
         }
         if found.row.nodes <= wanted {
-            return if std::env::var_os("SLURM_JOB_ID").is_some() { leave(&found) } else { Ok(0) };
+            let inside = std::env::var_os("SLURM_JOB_ID").is_some();
+            return Ok(if inside { leave(&found) } else { 0 });
         }
         if since.elapsed() > WAIT_MAX {
             let text = format!("job {job} is still giving up nodes; see: scontrol show job {job}");
@@ -43,7 +44,8 @@ pub(super) fn follow(client: &Client, job: &JobRef, wanted: u32) -> Outcome {
     }
 }
 
-fn leave(job: &JobView) -> Outcome {
+/// Writes the files that set a shell's variables anew; gives the command's exit code.
+fn leave(job: &JobView) -> i32 {
     let (sh, csh) = texts(job, |name| std::env::var_os(name).is_some());
     let name = |kind: &str| format!("slurm_job_{}_resize.{kind}", job.row.id);
     for (kind, text) in [("sh", sh), ("csh", csh)] {
@@ -52,7 +54,7 @@ fn leave(job: &JobView) -> Outcome {
             .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)));
         if let Err(error) = written {
             out::say(&format!("Could not create file {path}: {error}"));
-            return Ok(1);
+            return 1;
         }
     }
     out::print(&format!(
@@ -61,7 +63,7 @@ fn leave(job: &JobView) -> Outcome {
         name("sh"),
         name("csh")
     ));
-    Ok(0)
+    0
 }
 
 /// The two files, for the variables that are set.
