@@ -55,7 +55,7 @@ pub(super) fn unit(options: &Options, report: &mut Report) {
         };
         let tests = MADE_UP.iter().flat_map(|test| ["--test", test]);
         // So many cases repay a build of their own, which runs several times as fast.
-        let own = ["--profile", "cases", "--package", "muster-planner"];
+        let own = ["--profile", "cases", "--package", "muster-planner", "--no-fail-fast"];
         let args: Vec<&str> = own.into_iter().chain(tests).collect();
         let mut command = cargo_test(options, &args);
         command.env("PROPTEST_CASES", cases.to_string());

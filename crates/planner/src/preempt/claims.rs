@@ -182,6 +182,10 @@ pub(super) fn lay_over(
             (PreemptMode::Shrink, _) => last.max(end),
             // It goes on when the other is over.
             (PreemptMode::Suspend, None) => last.plus(end.since(now)),
+            // It starts again on what it keeps.
+            _ if victim.keeps.is_some() => {
+                last.max(until.plus_limit(job.spec.time_limit.unwrap_or(job.time_limit)))
+            }
             _ => last,
         };
         world.release(job.id, placement);

@@ -39,10 +39,10 @@ impl Expected {
     /// Puts it on a world that is nobody else's; gives the instant at which the group starts.
     ///
     /// What is free of the room is held at once, the rest from when its victims are gone. Where one
-    /// of them only stands still or gives up nodes, it keeps what it has for everybody but the group.
+    /// of them only stands still or gives up some nodes, it keeps what it has for everybody but the group.
     pub(crate) fn lay(&self, world: &mut World, state: &State, now: Timestamp) -> Timestamp {
         let start = effective_end(self.until, now);
-        let keeps = |v: &Victim| matches!(v.mode, PreemptMode::Suspend | PreemptMode::Shrink);
+        let keeps = |v: &Victim| v.mode == PreemptMode::Suspend || v.keeps.is_some();
         if self.victims.iter().any(keeps) {
             lay_over(world, state, now, &self.places, &self.victims, start);
             return start;
