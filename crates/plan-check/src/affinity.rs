@@ -28,10 +28,24 @@ pub(crate) fn check(state: &State, starts: &[&Start], found: &mut Vec<Violation>
     let mut there: Vec<There<'_>> = active()
         .filter_map(|job| Some((job.spec.as_ref(), on(state, job.placement.as_deref()?))))
         .collect();
-    for start in starts {
+    for (at, start) in starts.iter().enumerate() {
         let Some(job) = state.jobs.get(&start.job) else { continue };
         let nodes = on(state, &start.placement);
-        for (rule, detail) in wrong(state, &start.placement.partition, &job.spec, &nodes, &there) {
+        let partition = &start.placement.partition;
+        let wrong_now = wrong(state, partition, &job.spec, &nodes, &there);
+        // Components start together: one may stand by those that are written after it.
+        let before = there.len();
+        if !wrong_now.is_empty() && job.het.is_some() {
+            there.extend(starts[at + 1..].iter().filter_map(|other| {
+                let peer = state.jobs.get(&other.job)?;
+                let of_job = peer.het.map(|part| part.leader) == job.het.map(|part| part.leader);
+                of_job.then(|| (peer.spec.as_ref(), on(state, &other.placement)))
+            }));
+        }
+        let beside_all =
+            there.len() > before && wrong(state, partition, &job.spec, &nodes, &there).is_empty();
+        there.truncate(before);
+        for (rule, detail) in wrong_now.into_iter().filter(|_| !beside_all) {
             found.push(Violation::of(rule, job.id, detail));
         }
         there.push((&job.spec, nodes));

@@ -69,25 +69,37 @@ impl Limits<'_> {
 }
 
 impl Round<'_> {
-    /// The limit that keeps a component from starting in any of its partitions.
-    pub(crate) fn limit_on(&self, asks: &[Vec<Ask>], group: &[&Arc<Job>]) -> Option<Reason> {
+    /// The limit that keeps a component from starting in any of its partitions, beside those of
+    /// the group that come before it.
+    pub(crate) fn limit_on(&mut self, asks: &[Vec<Ask>], group: &[&Arc<Job>]) -> Option<Reason> {
         if self.limits.is_idle() {
             return None;
         }
-        let of_part = |(part, job): (&Vec<Ask>, &&Arc<Job>)| {
-            let mut reasons = part.iter().map(|ask| self.limit_on_ask(job, ask));
-            let first = reasons.next()??;
-            reasons.all(|reason| reason.is_some()).then_some(first)
-        };
-        asks.iter().zip(group).find_map(of_part)
+        let counted = self.limits.counted(group.len());
+        let mut found = None;
+        for (part, job) in asks.iter().zip(group) {
+            found = self.limit_on_part(part, job);
+            if found.is_some() {
+                break;
+            }
+            // Where it goes is certain: the next ones find it counted.
+            if let ([ask], true) = (part.as_slice(), group.len() > 1) {
+                let tres = super::least(self.state, &job.spec, &ask.partition);
+                self.limits.count(job, &ask.partition.name, &tres, shortest(ask));
+            }
+        }
+        self.limits.restore(&counted);
+        found
+    }
+
+    fn limit_on_part(&self, part: &[Ask], job: &Job) -> Option<Reason> {
+        let mut reasons = part.iter().map(|ask| self.limit_on_ask(job, ask));
+        let first = reasons.next()??;
+        reasons.all(|reason| reason.is_some()).then_some(first)
     }
 
     fn limit_on_ask(&self, job: &Job, ask: &Ask) -> Option<Reason> {
-        // With a least limit the job may be cut to fit.
-        let limit = ask
-            .time_min
-            .map_or(ask.limit, |least| TimeLimit::Of(muster_model::Seconds(least.max(1))));
-        self.limits.before_placement(job, &ask.partition, limit).into_iter().next()
+        self.limits.before_placement(job, &ask.partition, shortest(ask)).into_iter().next()
     }
 
     /// A place for a component now, where limits allow it.
@@ -151,4 +163,9 @@ impl Round<'_> {
         };
         asks.iter().zip(group).all(|(part, job)| part.iter().all(|ask| !below(job, ask)))
     }
+}
+
+/// With a least limit the job may be cut to fit.
+fn shortest(ask: &Ask) -> TimeLimit {
+    ask.time_min.map_or(ask.limit, |least| TimeLimit::Of(muster_model::Seconds(least.max(1))))
 }

@@ -197,7 +197,7 @@ impl Round<'_> {
 
     /// True where nothing but room keeps a job from joining. Who runs together with other jobs, in
     /// a reservation or against a deadline takes no turns.
-    fn may_join(&self, at: usize, asks: &[Vec<Ask>], job: &Arc<Job>) -> bool {
+    fn may_join(&mut self, at: usize, asks: &[Vec<Ask>], job: &Arc<Job>) -> bool {
         let alone = job.het.is_none()
             && job.spec.gang.is_none()
             && job.spec.request.exclusive == Exclusive::No
