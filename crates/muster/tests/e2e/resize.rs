@@ -69,10 +69,10 @@ fn a_job_gives_up_a_node_from_inside_and_goes_on() {
 #[test]
 fn one_that_lives_with_it_makes_room_and_goes_on() {
     let (place, _daemon) = place("3x1");
-    let body = r#"
+    let body = r"
         #MUSTER --elastic=1-3,live
         ./srun sh -c 'touch up.$SLURM_PROCID; while [ ! -e done ]; do sleep 0.05; done'
-    "#;
+    ";
     let script: Vec<&str> = body.lines().map(str::trim).collect();
     let options = ["--gpus-per-node=1", "--time=60"];
     let job = place.submit(&script.join("\n"), &options).job_id;
