@@ -81,6 +81,8 @@ pub const COMMANDS: &[&str] = &[
     "hold",
     "hold-admin",
     "release",
+    "suspend",
+    "resume-job",
     "update",
     "checkpointed",
     "drain",
@@ -169,6 +171,8 @@ fn of_job(lab: &mut Lab, verb: &Word, words: &[Word]) -> Read<()> {
         "hold" => lab.event(EventKind::JobHeld { job: id, hold: Hold::User }),
         "hold-admin" => lab.event(EventKind::JobHeld { job: id, hold: Hold::Admin }),
         "release" => lab.event(EventKind::JobReleased { job: id }),
+        "suspend" => lab.suspend_by_hand(id, true),
+        "resume-job" => lab.suspend_by_hand(id, false),
         "checkpointed" => {
             let attempt = lab.job(id)?.attempt;
             let checkpointed = EventKind::JobCheckpointed { job: id, attempt };

@@ -274,6 +274,19 @@ impl Lab {
         }
     }
 
+    /// Makes a running job stand still by hand, or go on; one whose CPUs others run on goes on
+    /// after them.
+    ///
+    /// # Errors
+    /// There is no such job, or it does not run or stand still.
+    pub fn suspend_by_hand(&mut self, job: JobId, suspend: bool) -> Read<()> {
+        self.event(EventKind::JobSuspend { job, suspend })?;
+        if self.job(job)?.suspend == suspend {
+            self.suspended(job, suspend)?;
+        }
+        Ok(())
+    }
+
     fn suspended(&mut self, job: JobId, suspended: bool) -> Read<()> {
         let attempt = self.job(job)?.attempt;
         self.apply(EventKind::JobSuspended { job, attempt, suspended })

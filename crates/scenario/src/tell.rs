@@ -29,6 +29,8 @@ fn command(state: &State, kind: &EventKind) -> Option<String> {
         EventKind::JobHeld { job, hold: Hold::User } => format!("hold {job}"),
         EventKind::JobHeld { job, hold: Hold::Admin } => format!("hold-admin {job}"),
         EventKind::JobReleased { job } => format!("release {job}"),
+        EventKind::JobSuspend { job, suspend: true } => format!("suspend {job}"),
+        EventKind::JobSuspend { job, suspend: false } => format!("resume-job {job}"),
         EventKind::JobUpdated { job, update: change } => {
             format!("update {job} {}", update(change)?)
         }

@@ -495,7 +495,7 @@ pub fn act(lab: &mut Lab, deed: &Deed) {
 /// Makes a running job stand still, or lets one go on that does so by hand.
 fn by_hand(lab: &mut Lab, job: JobId) {
     let record = &lab.state.jobs[&job];
-    let (attempt, suspend) = (record.attempt, !record.lends);
+    let suspend = !record.lends;
     let may = if suspend {
         record.state == JobState::Running && record.eviction.is_none()
     } else {
@@ -504,11 +504,7 @@ fn by_hand(lab: &mut Lab, job: JobId) {
     if !may {
         return;
     }
-    lab.event(EventKind::JobSuspend { job, suspend });
-    // One whose CPUs others run on goes on after them.
-    if lab.state.jobs[&job].suspend == suspend {
-        lab.event(EventKind::JobSuspended { job, attempt, suspended: suspend });
-    }
+    lab.suspend_by_hand(job, suspend);
 }
 
 fn touch_node(lab: &mut Lab, deed: &Deed, n: usize) {

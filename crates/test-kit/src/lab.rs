@@ -95,6 +95,11 @@ impl Lab {
         right(self.0.cancel(job), &job);
     }
 
+    /// Makes a running job stand still by hand, or go on.
+    pub fn suspend_by_hand(&mut self, job: JobId, suspend: bool) {
+        right(self.0.suspend_by_hand(job, suspend), &job);
+    }
+
     /// Where a job stands.
     pub fn state_of(&self, job: JobId) -> JobState {
         self.state.jobs[&job].state
