@@ -7,6 +7,9 @@ use muster_test_kit::Lab;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// Makes a good decision a wrong one.
+type Spoil = fn(&mut Victim);
+
 fn plan(lab: &Lab) -> Plan {
     let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
     let found = muster_plan_check::check_full(&lab.state, &plan);
@@ -56,7 +59,7 @@ fn what_is_above_the_least_is_given_up_and_no_more() {
 
 #[test]
 fn a_wrong_shrink_is_found() {
-    let spoilers: [(&str, fn(&mut Victim)); 3] = [
+    let spoilers: [(&str, Spoil); 3] = [
         ("below its least", |victim| {
             let keeps = victim.keeps.as_mut().expect("it keeps some");
             Arc::make_mut(keeps).nodes.truncate(1);
@@ -101,7 +104,7 @@ fn one_that_lives_with_it_gives_up_nodes_and_goes_on() {
 
 #[test]
 fn a_wrong_live_shrink_is_found() {
-    let spoilers: [(&str, fn(&mut Victim)); 3] = [
+    let spoilers: [(&str, Spoil); 3] = [
         ("without its first node", |victim| {
             let keeps = Arc::make_mut(victim.keeps.as_mut().expect("it keeps some"));
             keeps.nodes[0].node = NodeId(1);

@@ -19,7 +19,9 @@ fn sacct_becomes_the_standard_workload_format() {
     let jobs = jobs(SACCT, Mapping::sacct());
     let mut swf = Vec::new();
     write_swf_header(&mut swf, 64).unwrap();
-    jobs.iter().for_each(|job| write_swf(&mut swf, job).unwrap());
+    for job in &jobs {
+        write_swf(&mut swf, job).unwrap();
+    }
     let text = String::from_utf8(swf).unwrap();
     assert!(!["ada", "bob", "physics", "main"].iter().any(|name| text.contains(name)), "{text}");
     assert!(text.contains("\n101 0 60 300 16 -1 -1 8 600 -1 1 1 1 -1 1 -1 -1 -1\n"), "{text}");
