@@ -1,4 +1,4 @@
-//! Everything a developer or CI runs: `cargo xtask demo | test | bench | dist | tidy`.
+//! Everything a developer or CI runs: `cargo xtask demo | test | bench | slurm | dist | tidy`.
 //!
 //! Plain Rust and few dependencies, so that nothing but a Rust toolchain is needed to begin.
 //! What else a command needs it looks for, installs from Debian packages where it may, and
@@ -30,6 +30,7 @@ usage: cargo xtask COMMAND
   bench topology                         ring bandwidth of placements, by a model
   bench core [--quick] [--json FILE]     those of the scheduling core alone, on one core
   bench slurm [--json FILE]              a queue planned beside a real Slurm's backfill
+  slurm up|down|status                   a real Slurm of four nodes, with accounting and REST
   book                                   writes the generated parts of docs/
   dist [--profile NAME]                  a static binary and a Debian package, in dist/
   tidy                                   the house rules alone (seconds)
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         "bench" => bench::main(&rest),
         "book" => book::main(&rest),
         "dist" => dist::main(&rest),
+        "slurm" => slurm::main(&rest),
         "test" => test::main(&rest),
         "tidy" => tidy::main(&rest),
         "" | "help" | "-h" | "--help" => {

@@ -5,7 +5,10 @@
 //! dropped, and also when this program is interrupted or killed. It ends every process that carries
 //! the bed's mark in its environment (daemons, steps, jobs) and removes the folder.
 
-use std::fmt::Write as _;
+mod accounting;
+mod command;
+mod conf;
+
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -16,8 +19,23 @@ use tempfile::TempDir;
 
 use crate::{need, sh};
 
+pub(crate) use command::main;
+
 /// Debian's packages of it.
-const PACKAGES: [&str; 4] = ["slurmctld", "slurmd", "slurm-client", "munge"];
+const PACKAGES: [&str; 8] = [
+    "slurmctld",
+    "slurmd",
+    "slurmdbd",
+    "slurmrestd",
+    "slurm-client",
+    "slurm-wlm-jwt-plugin",
+    "munge",
+    "mariadb-server",
+];
+
+/// A program of each of them.
+const PROGRAMS: [&str; 7] =
+    ["slurmctld", "slurmd", "slurmdbd", "slurmrestd", "squeue", "munged", "mariadbd"];
 
 /// What marks the processes of a bed.
 const MARK: &str = "MUSTER_BED";
@@ -51,13 +69,25 @@ pub(crate) struct Shape {
     pub(crate) cpus: u16,
     pub(crate) memory_mib: u32,
     pub(crate) gpus: u16,
+    /// With slurmdbd and its database, accounts, and slurmrestd.
+    pub(crate) accounting: bool,
 }
 
-/// Four nodes with four GPUs each.
-pub(crate) const SMALL: Shape = Shape { nodes: 4, cpus: 8, memory_mib: 16_000, gpus: 4 };
+/// Four nodes with four GPUs each, and all that belongs to a site's Slurm.
+pub(crate) const SMALL: Shape =
+    Shape { nodes: 4, cpus: 8, memory_mib: 16_000, gpus: 4, accounting: true };
 
-/// A thousand nodes with eight GPUs each.
-pub(crate) const LARGE: Shape = Shape { nodes: 1000, cpus: 64, memory_mib: 256_000, gpus: 8 };
+/// A thousand nodes with eight GPUs each, of which only the scheduler matters.
+pub(crate) const LARGE: Shape =
+    Shape { nodes: 1000, cpus: 64, memory_mib: 256_000, gpus: 8, accounting: false };
+
+/// Ports of what a bed with accounting has beside Slurm's own daemons: behind those of the nodes.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    slurmdbd: u16,
+    rest: u16,
+    database: u16,
+}
 
 /// A running bed.
 pub(crate) struct Bed {
@@ -75,14 +105,10 @@ pub(crate) fn available() -> Result<(), String> {
     if !need::is_root() {
         return Err("a Slurm of our own needs root".to_owned());
     }
-    let missing = ["slurmctld", "slurmd", "squeue", "munged"].map(|name| need::find(name, ""));
-    if missing.iter().any(Result::is_err) {
+    if PROGRAMS.iter().any(|name| need::find(name, "").is_err()) {
         need::install(&PACKAGES)?;
     }
-    for name in ["slurmctld", "slurmd", "squeue", "munged"] {
-        need::find(name, "")?;
-    }
-    Ok(())
+    PROGRAMS.iter().try_for_each(|name| need::find(name, "").map(drop))
 }
 
 impl Bed {
@@ -139,9 +165,19 @@ impl Bed {
     /// # Errors
     /// The file cannot be written, or slurmctld refuses it.
     pub(crate) fn schedule_with(&self, parameters: &str) -> Result<(), String> {
-        let text = self.text(parameters);
+        let text = self.slurm_conf(parameters);
         std::fs::write(self.conf(), text).map_err(|error| error.to_string())?;
         self.read("scontrol", &["reconfigure"]).map(drop)
+    }
+
+    /// Lets it go on without this program; its folder is all that is needed to end it.
+    fn leave(mut self) {
+        let _ = self.keeper.kill();
+    }
+
+    fn ports(&self) -> Ports {
+        let after = self.port + self.shape.nodes;
+        Ports { slurmdbd: after + 1, rest: after + 2, database: after + 3 }
     }
 
     fn lay_out(&self) -> Result<(), String> {
@@ -153,87 +189,13 @@ impl Bed {
         for path in [self.dir.clone(), self.dir.join("munge")] {
             mode(&path, 0o711).map_err(failed)?;
         }
-        let mut key = std::fs::File::open("/dev/urandom").map_err(failed)?;
-        let mut bytes = [0; 128];
-        std::io::Read::read_exact(&mut key, &mut bytes).map_err(failed)?;
-        std::fs::write(self.dir.join("munge/key"), bytes).map_err(failed)?;
+        std::fs::write(self.dir.join("munge/key"), random().map_err(failed)?).map_err(failed)?;
         mode(&self.dir.join("munge/key"), 0o600).map_err(failed)?;
         for gpu in 0..self.shape.gpus {
             let file = self.dir.join(format!("gpu/gpu{gpu}"));
             sh::read(Command::new("mknod").args(["-m", "666"]).arg(file).args(["c", "1", "3"]))?;
         }
-        std::fs::write(self.conf(), self.text("")).map_err(failed)?;
-        let last = self.shape.gpus.saturating_sub(1);
-        let gres = format!(
-            "NodeName=n[0-{}] Name=gpu Type=h100 File={}/gpu/gpu[0-{last}]\n",
-            self.shape.nodes - 1,
-            self.dir.display(),
-        );
-        std::fs::write(self.dir.join("gres.conf"), gres).map_err(failed)
-    }
-
-    /// The configuration. Names of nodes are `n0` and so on; a quarter of them is each `rack0` to
-    /// `rack3`.
-    fn text(&self, scheduler: &str) -> String {
-        let (dir, port, shape) = (self.dir.display(), self.port, self.shape);
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = host.trim().split('.').next().unwrap_or_default();
-        let mut text = format!(
-            "ClusterName=bed
-SlurmctldHost={host}(127.0.0.1)
-SlurmUser=root
-SlurmctldPort={port}
-AuthType=auth/munge
-AuthInfo=socket={dir}/munge/socket
-StateSaveLocation={dir}/state
-SlurmdSpoolDir={dir}/spool/%n
-SlurmctldPidFile={dir}/slurmctld.pid
-SlurmdPidFile={dir}/spool/%n.pid
-SlurmctldLogFile={dir}/slurmctld.log
-SlurmdLogFile=/dev/null
-SlurmdParameters=config_overrides
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-MpiDefault=none
-SchedulerType=sched/backfill
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core_Memory
-GresTypes=gpu
-ReturnToService=2
-AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
-PriorityType=priority/basic
-Licenses=solver:4
-MaxJobCount=200000
-SlurmdTimeout=3600
-MessageTimeout=100
-"
-        );
-        if !scheduler.is_empty() {
-            let _ = writeln!(text, "SchedulerParameters={scheduler}");
-        }
-        let quarter = (shape.nodes / 4).max(1);
-        for rack in 0..4u16 {
-            let (first, last) = (rack * quarter, (rack + 1) * quarter - 1);
-            let _ = writeln!(
-                text,
-                "NodeName=n[{first}-{last}] NodeHostname={host} NodeAddr=127.0.0.1 \
-                 Port=[{}-{}] CPUs={cpus} Sockets=2 CoresPerSocket={cores} ThreadsPerCore=1 \
-                 RealMemory={memory} Gres=gpu:h100:{gpus} Feature=rack{rack} State=UNKNOWN",
-                port + 1 + first,
-                port + 1 + last,
-                cpus = shape.cpus,
-                cores = shape.cpus / 2,
-                memory = shape.memory_mib,
-                gpus = shape.gpus,
-            );
-        }
-        let _ = writeln!(
-            text,
-            "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=01:00:00 \
-             DefMemPerCPU=100 State=UP"
-        );
-        text
+        self.write_conf().map_err(failed)
     }
 
     fn launch(&self) -> Result<(), String> {
@@ -249,13 +211,17 @@ MessageTimeout=100
             munged.arg(option).arg(munge.join(file));
         }
         sh::read(&mut munged)?;
+        if self.shape.accounting {
+            self.launch_accounting()?;
+        }
         let conf = self.conf();
         sh::read(self.command("slurmctld").arg("-f").arg(&conf))?;
         let each = format!(
             "seq 0 {} | xargs -P 4 -I@ slurmd -N n@ -f \"$SLURM_CONF\"",
             self.shape.nodes - 1
         );
-        sh::read(self.command("sh").args(["-c", &each])).map(drop)
+        sh::read(self.command("sh").args(["-c", &each]))?;
+        if self.shape.accounting { self.launch_rest() } else { Ok(()) }
     }
 
     fn until_idle(&self) -> Result<(), String> {
@@ -294,13 +260,21 @@ fn mode(path: &Path, mode: u32) -> std::io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
-/// The first of so many ports in a row of which the outer ones are free, with one before them for
-/// slurmctld.
+fn random() -> std::io::Result<[u8; 128]> {
+    let mut bytes = [0; 128];
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The first of so many ports in a row of which the outer ones are free: slurmctld's, those of the
+/// nodes, and three behind them.
 fn free_ports(nodes: u16) -> Result<u16, String> {
-    let step = nodes + 1;
+    let step = nodes + 4;
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     (PORTS_FROM..PORTS_TO - step)
         .step_by(usize::from(step))
-        .find(|first| is_free(*first) && is_free(first + 1) && is_free(first + nodes))
+        .find(|first| {
+            is_free(*first) && is_free(first + 1) && (nodes..step).all(|n| is_free(first + n))
+        })
         .ok_or_else(|| "no free ports for a Slurm of our own".to_owned())
 }
