@@ -52,7 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("planner", &["plan-check", "scenario", "test-kit"]),
     ("sim", &["test-kit"]),
-    ("control", &["test-kit"]),
+    ("control", &["test-kit", "sim"]),
     ("daemon", &["client"]),
     ("muster", &["client", "api", "model", "slurm-syntax", "planner"]),
 ];
