@@ -374,6 +374,8 @@ pub(crate) enum Config {
         #[arg(long)]
         json: bool,
     },
+    /// Say as a diff what the best combination of a sweep would change in the configuration
+    Propose(crate::propose::ProposeArgs),
     /// Let the daemon read it anew
     Reload(Json),
 }

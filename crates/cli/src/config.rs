@@ -120,6 +120,7 @@ pub(crate) fn run(command: Config) -> Outcome {
             Ok(0)
         }
         Config::Check { file, strict, json } => check(file.as_deref(), strict, json),
+        Config::Propose(args) => crate::propose::run(&args),
         Config::Reload(args) => {
             let answer = Client::connect()?.reload()?;
             if args.json {

@@ -15,6 +15,7 @@ mod job;
 mod links;
 mod logs;
 mod nodes;
+mod propose;
 mod queue;
 mod replay;
 mod reservation;

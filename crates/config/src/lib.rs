@@ -10,6 +10,7 @@
 mod amount;
 mod check;
 mod diff;
+mod edit;
 mod error;
 mod gpu;
 mod key;
@@ -28,6 +29,7 @@ mod warnings;
 
 pub use amount::{Duration, Limit, Practice, Size};
 pub use diff::{Change, ChangeKind, Setting};
+pub use edit::{EditError, Edited, set};
 pub use error::{ConfigError, Problem};
 pub use gpu::{GpuModeWord, GpuSection};
 pub use key::{Key, Section};

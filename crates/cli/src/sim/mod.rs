@@ -1,9 +1,12 @@
 //! `muster sim`: the core without a daemon.
 
+mod common;
 mod import;
 mod placement;
 mod replay;
 mod scenario;
+mod sweep;
+mod watch;
 
 use clap::Subcommand;
 
@@ -16,6 +19,8 @@ pub(crate) enum Sim {
     Replay(replay::ReplayArgs),
     /// Replay a trace under several policies, side by side
     Compare(replay::CompareArgs),
+    /// Replay a trace under each combination of settings of the policy: a table, and what to propose
+    Sweep(sweep::SweepArgs),
     /// Write what sacct or another scheduler recorded as a trace, without names
     Import(import::ImportArgs),
     /// Fill a cluster from lists of nodes and pods: how much of its GPUs each placement gives out
@@ -29,6 +34,7 @@ pub(crate) fn run(sim: &Sim) -> Outcome {
     match sim {
         Sim::Replay(args) => replay::run(args),
         Sim::Compare(args) => replay::compare(args),
+        Sim::Sweep(args) => sweep::run(args),
         Sim::Import(args) => import::run(args),
         Sim::Placement(args) => placement::run(args),
         Sim::Scenario(args) => scenario::run(args),

@@ -2,15 +2,13 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use clap::Args;
 use muster_sim::placement::{self, Filled, PLACINGS, Placing};
 use muster_sim::trace::{TraceError, openb_nodes, openb_pods, unpacked};
 use serde_json::json;
 
+use super::watch::in_parallel;
 use crate::say::{self, Failure, Outcome, print};
 use crate::table::{Table, terminal_width};
 
@@ -105,32 +103,4 @@ fn read<T>(path: &Path, of: impl FnOnce(File) -> Result<T, TraceError>) -> Resul
     let wrong =
         |error: TraceError| Failure::new(format!("{}: {}: {error}", path.display(), error.code()));
     read().map_err(wrong)
-}
-
-/// Does so many things, as many at a time as there are processors; the results in order.
-fn in_parallel<T: Send>(
-    count: usize,
-    work: impl Fn(usize) -> Result<T, Failure> + Sync,
-) -> Result<Vec<T>, Failure> {
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<T, Failure>)>> = Mutex::new(Vec::with_capacity(count));
-    let most = thread::available_parallelism().map_or(1, usize::from).min(count.max(1));
-    thread::scope(|scope| {
-        for _ in 0..most {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= count {
-                        return;
-                    }
-                    let result = work(at);
-                    let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    done.push((at, result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
 }

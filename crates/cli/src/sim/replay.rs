@@ -1,24 +1,22 @@
 //! `muster sim replay` and `muster sim compare`: a trace under other policies.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::thread;
 
-use clap::{Args, ValueEnum};
-use muster_model::RunTimeCorrection;
+use clap::Args;
+use muster_sim::confidence::{Confidence, Interval, Weeks, confidence};
 use muster_sim::report::{self, Picture, Recorder};
-use muster_sim::trace::{
-    Cleaned, Cleaning, Counts, Oversized, Swf, TraceError, Unrequested, unpacked,
-};
-use muster_sim::twin::{
-    self, Estimates, Finished, PolicyName, Setting, Summary, Totals, TwinError, learned,
-};
+use muster_sim::twin::{self, Finished, PolicyName, Summary};
 use serde_json::json;
 
-use crate::say::{self, Failure, Outcome, note, print};
+use super::common::{Common, Replayed, Run, at, cut_short, tell_of};
+use super::watch::{Watch, in_parallel};
+use crate::say::{self, Failure, Outcome, print};
 use crate::table::{Table, terminal_width};
+
+/// The seed of the draws behind intervals: the same figures every time.
+pub(super) const SEED: u64 = 1;
 
 /// The words of `muster sim replay`.
 #[derive(Args)]
@@ -46,70 +44,6 @@ pub(crate) struct CompareArgs {
     common: Common,
 }
 
-/// What both take.
-#[derive(Args)]
-struct Common {
-    /// The trace, in the Standard Workload Format, packed by gzip or not
-    trace: PathBuf,
-    /// What jobs say of their run times: what they asked for, what they run, twice what they asked
-    /// for, or what is learned of their user's last jobs
-    #[arg(long, value_enum)]
-    estimates: Option<Told>,
-    /// What becomes of a learned run time that its job outlives
-    #[arg(long, value_enum, default_value_t = Correction::Limit)]
-    correction: Correction,
-    /// How many processors the machine has, in place of what the header says
-    #[arg(long, value_name = "N")]
-    processors: Option<u32>,
-    /// What is done with jobs larger than the machine
-    #[arg(long, value_enum, default_value_t = Large::Drop)]
-    oversized: Large,
-    /// What is done with jobs that ask for no time
-    #[arg(long, value_enum, default_value_t = Unasked::Auto)]
-    unrequested: Unasked,
-    /// Let jobs run on beyond what they asked for
-    #[arg(long)]
-    overrun: bool,
-    /// Keep lines that tell of a part of a job (status 2, 3 and 4)
-    #[arg(long)]
-    parts: bool,
-    /// Count malformed lines and go on
-    #[arg(long)]
-    lenient: bool,
-    /// As JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Told {
-    Requested,
-    Clairvoyant,
-    Doubled,
-    Learned,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Correction {
-    Limit,
-    Double,
-    Steps,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Large {
-    Drop,
-    Cut,
-    Refuse,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Unasked {
-    Auto,
-    Drop,
-    RunTime,
-}
-
 /// Replays under one policy.
 pub(crate) fn run(args: &ReplayArgs) -> Outcome {
     let common = &args.common;
@@ -118,150 +52,117 @@ pub(crate) fn run(args: &ReplayArgs) -> Outcome {
         None => None,
     };
     let row = |done: &Finished| out.as_mut().map_or(Ok(()), |out| write_row(out, done));
-    let (summary, counts, _) = replayed(common, args.policy, row)?;
+    let watch = Watch::begin();
+    watch.expect(common.bytes());
+    let replayed = watch.show(|| common.replay(&Run::of(args.policy), &watch, row))?;
+    let Replayed { summary, counts, .. } = replayed;
     if let (Some(out), Some(path)) = (&mut out, &args.jobs) {
         out.flush().map_err(|error| at(path, &error))?;
     }
+    let jobs = summary.jobs;
     if common.json {
-        return say::json(&summary);
+        say::json(&summary)?;
+    } else {
+        tell_of(&counts);
+        print(&table(&[summary]).text(terminal_width()));
     }
-    tell_of(&counts);
-    print(&table(&[summary]).text(terminal_width()));
-    Ok(0)
+    if watch.is_interrupted() { Err(cut_short(jobs)) } else { Ok(0) }
 }
 
-/// Replays under several, each on a thread of its own.
+/// Replays under several, as many at a time as there are processors.
 pub(crate) fn compare(args: &CompareArgs) -> Outcome {
+    let common = &args.common;
     let mut policies = args.policies.clone();
     if policies.is_empty() {
         policies = twin::NAMES.iter().filter_map(|name| name.parse().ok()).collect();
     }
-    let most = thread::available_parallelism().map_or(1, usize::from);
-    let mut found: Vec<Result<(Picture, Counts, u32), Failure>> = Vec::new();
-    for some in policies.chunks(most) {
-        thread::scope(|scope| {
-            let replay = |policy: PolicyName| seen(&args.common, policy);
-            let threads: Vec<_> =
-                some.iter().map(|policy| scope.spawn(move || replay(*policy))).collect();
-            let lost = || Failure::new("a replay ended by a fault of muster");
-            found.extend(threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(lost()))));
-        });
-    }
-    let found: Vec<(Picture, Counts, u32)> = found.into_iter().collect::<Result<_, _>>()?;
-    let told = found.first().map(|(_, counts, processors)| (*counts, *processors));
-    let pictures: Vec<Picture> = found.into_iter().map(|(picture, _, _)| picture).collect();
+    let watch = Watch::begin();
+    watch.expect(common.bytes() * policies.len() as u64);
+    let replay = |which: usize| {
+        let (mut recorder, mut weeks) = (Recorder::default(), Weeks::default());
+        let row = |done: &Finished| {
+            recorder.add(done);
+            weeks.add(done);
+            Ok(())
+        };
+        let Replayed { summary, counts, processors } =
+            common.replay(&Run::of(policies[which]), &watch, row)?;
+        if watch.is_interrupted() {
+            return Err(cut_short(summary.jobs));
+        }
+        Ok((recorder.picture(summary), weeks, counts, processors))
+    };
+    let found = watch.show(|| in_parallel(policies.len(), replay))?;
+    let told = found.first().map(|(_, _, counts, processors)| (*counts, *processors));
+    let (pictures, weeks): (Vec<Picture>, Vec<Weeks>) =
+        found.into_iter().map(|(picture, weeks, _, _)| (picture, weeks)).unzip();
+    let sure = confidence(&weeks, SEED);
     if let (Some(path), Some((_, processors))) = (&args.report, told) {
-        let trace = args.common.trace.file_name().map(|name| name.to_string_lossy().into_owned());
+        let trace = common.trace.file_name().map(|name| name.to_string_lossy().into_owned());
         let page = report::page(&trace.unwrap_or_default(), processors, &pictures);
         std::fs::write(path, page).map_err(|error| at(path, &error))?;
     }
     let summaries: Vec<Summary> = pictures.iter().map(|p| p.summary.clone()).collect();
-    if args.common.json {
-        return say::json(&json!({ "policies": summaries }));
+    if common.json {
+        let of = |at: usize| sure.as_ref().and_then(|sure| sure.get(at));
+        let rows: Vec<_> = pictures
+            .iter()
+            .enumerate()
+            .map(|(at, one)| {
+                with(
+                    &one.summary,
+                    &json!({
+                        "jain_fairness_users": one.jain_fairness_users,
+                        "confidence_95": of(at),
+                    }),
+                )
+            })
+            .collect();
+        return say::json(&json!({ "policies": rows }));
     }
     if let Some((counts, _)) = told {
         tell_of(&counts);
     }
     print(&table(&summaries).text(terminal_width()));
+    if let Some(sure) = &sure
+        && sure.len() > 1
+    {
+        print(&format!("\n{}", intervals(&summaries, sure).text(terminal_width())));
+    }
     Ok(0)
 }
 
-/// A replay with all that a report shows of it.
-fn seen(common: &Common, name: PolicyName) -> Result<(Picture, Counts, u32), Failure> {
-    let mut recorder = Recorder::default();
-    let row = |done: &Finished| {
-        recorder.add(done);
-        Ok(())
-    };
-    let (summary, counts, processors) = replayed(common, name, row)?;
-    Ok((recorder.picture(summary), counts, processors))
-}
-
-/// The aggregates, what was left out, and how many processors there are.
-fn replayed(
-    common: &Common,
-    name: PolicyName,
-    mut row: impl FnMut(&Finished) -> std::io::Result<()>,
-) -> Result<(Summary, Counts, u32), Failure> {
-    let failed = |error: TwinError| match error {
-        TwinError::Trace(error) => wrong(&common.trace, &error),
-        other => Failure::new(other.to_string()),
-    };
-    let trace = |error: TraceError| failed(error.into());
-    let file = File::open(&common.trace).map_err(|error| trace(error.into()))?;
-    let swf = Swf::new(unpacked(file).map_err(trace)?).map_err(trace)?;
-    let mut jobs = Cleaned::new(swf, common.cleaning()).map_err(trace)?;
-    let setting = common.setting(name, jobs.machine());
-    let mut totals = Totals::default();
-    let done = |done: &Finished| {
-        totals.add(done);
-        row(done)
-    };
-    twin::replay(&setting, &mut jobs, done).map_err(failed)?;
-    if totals.jobs() == 0 {
-        return Err(trace(TraceError::Empty));
+/// A value's fields with more behind them.
+pub(super) fn with(value: &impl serde::Serialize, more: &serde_json::Value) -> serde_json::Value {
+    let mut value = json!(value);
+    if let (Some(fields), Some(more)) = (value.as_object_mut(), more.as_object()) {
+        fields.extend(more.clone());
     }
-    let summary = totals.summary(&name.to_string(), setting.processors);
-    Ok((summary, *jobs.counts(), setting.processors))
+    value
 }
 
-impl Common {
-    fn cleaning(&self) -> Cleaning {
-        Cleaning {
-            processors: self.processors,
-            oversized: match self.oversized {
-                Large::Drop => Oversized::Drop,
-                Large::Cut => Oversized::Cut,
-                Large::Refuse => Oversized::Refuse,
-            },
-            unrequested: match self.unrequested {
-                Unasked::Auto => Unrequested::Auto,
-                Unasked::Drop => Unrequested::Drop,
-                Unasked::RunTime => Unrequested::RunTime,
-            },
-            cut_to_limit: !self.overrun,
-            drop_parts: !self.parts,
-            lenient: self.lenient,
-        }
+/// Between which bounds the figures lie in 95 of 100 draws of weeks.
+fn intervals(summaries: &[Summary], sure: &[Confidence]) -> Table {
+    let mut table =
+        Table::new(&["95 % OF WEEKS", ">SLOWDOWN", ">LESS FIRST", ">WAIT s", ">LESS FIRST"]);
+    for (summary, one) in summaries.iter().zip(sure) {
+        table.row(vec![
+            summary.policy.clone(),
+            span(one.average_bounded_slowdown, 2),
+            span(one.slowdown_less_first, 2),
+            span(one.average_wait_s, 0),
+            span(one.wait_less_first_s, 0),
+        ]);
     }
-
-    fn setting(&self, name: PolicyName, processors: u32) -> Setting {
-        let mut policy = name.policy();
-        let estimates = match self.estimates {
-            None | Some(Told::Requested | Told::Learned) => Estimates::Requested,
-            Some(Told::Clairvoyant) => Estimates::Clairvoyant,
-            Some(Told::Doubled) => Estimates::Doubled,
-        };
-        match self.estimates {
-            // The policy's own.
-            None => {}
-            Some(Told::Learned) => {
-                policy.run_time = learned(match self.correction {
-                    Correction::Limit => RunTimeCorrection::Limit,
-                    Correction::Double => RunTimeCorrection::Double,
-                    Correction::Steps => RunTimeCorrection::Steps,
-                });
-            }
-            Some(_) => policy.run_time = muster_model::RunTimePolicy::default(),
-        }
-        Setting { processors, policy, estimates }
-    }
+    table
 }
 
-fn wrong(trace: &Path, error: &TraceError) -> Failure {
-    let hint = match error {
-        TraceError::Line { .. } | TraceError::Order { .. } => {
-            "\nhint: --lenient counts such lines and goes on"
-        }
-        TraceError::Machine => "\nhint: --processors N says how large it was",
-        TraceError::Oversized { .. } => "\nhint: --oversized=drop or --oversized=cut goes on",
-        TraceError::Io(_) | TraceError::Empty => "",
-    };
-    Failure::new(format!("{}: {}: {error}{hint}", trace.display(), error.code()))
-}
-
-fn at(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
+/// An interval in so many decimals.
+pub(super) fn span(interval: Interval, decimals: usize) -> String {
+    let Interval { low, high } = interval;
+    // Nought has no sign.
+    let (low, high) = (low + 0.0, high + 0.0);
+    format!("{low:.decimals$} to {high:.decimals$}")
 }
 
 fn csv(path: &Path) -> Result<BufWriter<File>, Failure> {
@@ -289,29 +190,6 @@ fn write_row(out: &mut impl std::io::Write, done: &Finished) -> std::io::Result<
         job.requested_time,
         done.bounded_slowdown(),
     )
-}
-
-/// What the rules of cleaning did, where they did anything.
-fn tell_of(counts: &Counts) {
-    let said = [
-        (counts.malformed, "malformed lines left out"),
-        (counts.oversized_dropped, "jobs larger than the machine left out"),
-        (counts.oversized_cut, "jobs larger than the machine cut to it"),
-        (counts.processors_filled, "jobs with one number of processors for the other"),
-        (counts.no_processors, "jobs without processors left out"),
-        (counts.no_run_time, "jobs that did not run left out"),
-        (counts.no_requested_time, "jobs that asked for no time left out"),
-        (counts.request_is_run_time, "jobs whose run time stands for what they asked for"),
-        (counts.cut_to_limit, "jobs cut to what they asked for"),
-        (counts.before_start, "jobs before the start of the log left out"),
-        (counts.parts, "parts of jobs left out"),
-        (counts.reordered, "jobs put in order of submission"),
-    ];
-    let mut text = format!("{} jobs in the trace", counts.lines);
-    for (count, what) in said.into_iter().filter(|(count, _)| *count > 0) {
-        let _ = write!(text, "\n{count:>8} {what}");
-    }
-    note(&text);
 }
 
 fn table(summaries: &[Summary]) -> Table {

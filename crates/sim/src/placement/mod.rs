@@ -11,6 +11,7 @@
 mod own;
 mod studied;
 
+use crate::draw::Draw;
 use crate::trace::{OpenbNode, OpenbPod};
 use muster_model::ApplyError;
 use serde::Serialize;
@@ -99,30 +100,6 @@ pub struct Filled {
     pub refused: u32,
 }
 
-/// Numbers drawn from a seed: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below the bound, which is at least 1.
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
-    }
-}
-
 /// Whoever places pods on a cluster.
 trait Placer {
     /// Places the pod for good; false where it fits nowhere.
@@ -141,7 +118,7 @@ pub fn fill(
     load: u32,
     seed: u64,
 ) -> Result<Filled, ApplyError> {
-    let mut draw = Draw(seed);
+    let mut draw = Draw::new(seed);
     let mut order: Vec<OpenbNode> = nodes.to_vec();
     draw.shuffle(&mut order);
     let all: u64 = order.iter().map(|node| u64::from(node.gpus) * 1000).sum();

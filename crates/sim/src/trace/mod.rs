@@ -1,11 +1,13 @@
 //! Records of what ran on a machine, read one job at a time.
 
 mod clean;
+mod jitter;
 mod openb;
 mod swf;
 mod table;
 
 pub use clean::{Cleaned, Cleaning, Counts, Oversized, Unrequested};
+pub use jitter::Jittered;
 pub use openb::{OpenbNode, OpenbPod, openb_nodes, openb_pods};
 pub use swf::{Header, LINE_BYTES_MAX, Swf, SwfJob};
 pub use table::{KEYS, Mapping, Table, write_swf, write_swf_header};

@@ -1,0 +1,243 @@
+//! What every replay of a trace takes, and how one is made.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use muster_model::{Policy, RunTimeCorrection};
+use muster_sim::trace::{
+    Cleaned, Cleaning, Counts, Jittered, Oversized, Swf, TraceError, Unrequested, unpacked,
+};
+use muster_sim::twin::{
+    self, Estimates, Finished, PolicyName, Setting, Summary, Totals, TwinError, learned,
+};
+
+use super::watch::Watch;
+use crate::say::{Failure, note};
+
+/// What all that replay a trace take.
+#[derive(Args)]
+pub(super) struct Common {
+    /// The trace, in the Standard Workload Format, packed by gzip or not
+    pub(super) trace: PathBuf,
+    /// What jobs say of their run times: what they asked for, what they run, twice what they asked
+    /// for, or what is learned of their user's last jobs
+    #[arg(long, value_enum)]
+    estimates: Option<Told>,
+    /// What becomes of a learned run time that its job outlives
+    #[arg(long, value_enum, default_value_t = Correction::Limit)]
+    correction: Correction,
+    /// How many processors the machine has, in place of what the header says
+    #[arg(long, value_name = "N")]
+    processors: Option<u32>,
+    /// What is done with jobs larger than the machine
+    #[arg(long, value_enum, default_value_t = Large::Drop)]
+    oversized: Large,
+    /// What is done with jobs that ask for no time
+    #[arg(long, value_enum, default_value_t = Unasked::Auto)]
+    unrequested: Unasked,
+    /// Let jobs run on beyond what they asked for
+    #[arg(long)]
+    overrun: bool,
+    /// Keep lines that tell of a part of a job (status 2, 3 and 4)
+    #[arg(long)]
+    parts: bool,
+    /// Count malformed lines and go on
+    #[arg(long)]
+    lenient: bool,
+    /// As JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Told {
+    Requested,
+    Clairvoyant,
+    Doubled,
+    Learned,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Correction {
+    Limit,
+    Double,
+    Steps,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Large {
+    Drop,
+    Cut,
+    Refuse,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Unasked {
+    Auto,
+    Drop,
+    RunTime,
+}
+
+/// What a replay came to.
+pub(super) struct Replayed {
+    /// The aggregates.
+    pub(super) summary: Summary,
+    /// What was left out.
+    pub(super) counts: Counts,
+    /// How many processors there are.
+    pub(super) processors: u32,
+}
+
+/// One replay: a policy with its name, and whether submissions are moved.
+pub(super) struct Run {
+    /// What it is called.
+    pub(super) name: String,
+    /// The policy.
+    pub(super) policy: Policy,
+    /// Submissions are moved by up to so many seconds, by this seed.
+    pub(super) jitter: Option<(u32, u64)>,
+}
+
+impl Run {
+    /// A policy by its name, on the trace as it is.
+    pub(super) fn of(name: PolicyName) -> Self {
+        Self { name: name.to_string(), policy: name.policy(), jitter: None }
+    }
+}
+
+impl Common {
+    /// How long the trace is on disk; nought where nobody knows.
+    pub(super) fn bytes(&self) -> u64 {
+        std::fs::metadata(&self.trace).map_or(0, |file| file.len())
+    }
+
+    /// Replays the trace; `row` is told of every job that is over. An interrupt ends the replay
+    /// early: then the aggregates are of the jobs up to there.
+    pub(super) fn replay(
+        &self,
+        run: &Run,
+        watch: &Watch,
+        mut row: impl FnMut(&Finished) -> std::io::Result<()>,
+    ) -> Result<Replayed, Failure> {
+        let failed = |error: TwinError| match error {
+            TwinError::Trace(error) => wrong(&self.trace, &error),
+            other => Failure::new(other.to_string()),
+        };
+        let trace = |error: TraceError| failed(error.into());
+        let file = File::open(&self.trace).map_err(|error| trace(error.into()))?;
+        let swf = Swf::new(unpacked(watch.counted(file)).map_err(trace)?).map_err(trace)?;
+        let mut jobs = Cleaned::new(swf, self.cleaning()).map_err(trace)?;
+        let processors = jobs.machine();
+        let setting = self.setting(run.policy.clone(), processors);
+        let mut totals = Totals::default();
+        let done = |done: &Finished| {
+            watch.go_on()?;
+            totals.add(done);
+            row(done)
+        };
+        let replayed = match run.jitter {
+            None => twin::replay(&setting, &mut jobs, done),
+            Some((most, seed)) => {
+                twin::replay(&setting, Jittered::new(&mut jobs, most, seed), done)
+            }
+        };
+        match replayed {
+            Err(TwinError::Out(_)) if watch.is_interrupted() => {}
+            other => other.map_err(failed)?,
+        }
+        if totals.jobs() == 0 && !watch.is_interrupted() {
+            return Err(trace(TraceError::Empty));
+        }
+        let summary = totals.summary(&run.name, processors);
+        Ok(Replayed { summary, counts: *jobs.counts(), processors })
+    }
+}
+
+/// Says that the work was cut short, and what that means; the exit code is that of an interrupt.
+pub(super) fn cut_short(jobs: u64) -> Failure {
+    let text = format!("interrupted after {jobs} jobs: what was told is of these alone");
+    Failure { code: 130, text }
+}
+
+impl Common {
+    fn cleaning(&self) -> Cleaning {
+        Cleaning {
+            processors: self.processors,
+            oversized: match self.oversized {
+                Large::Drop => Oversized::Drop,
+                Large::Cut => Oversized::Cut,
+                Large::Refuse => Oversized::Refuse,
+            },
+            unrequested: match self.unrequested {
+                Unasked::Auto => Unrequested::Auto,
+                Unasked::Drop => Unrequested::Drop,
+                Unasked::RunTime => Unrequested::RunTime,
+            },
+            cut_to_limit: !self.overrun,
+            drop_parts: !self.parts,
+            lenient: self.lenient,
+        }
+    }
+
+    fn setting(&self, mut policy: Policy, processors: u32) -> Setting {
+        let estimates = match self.estimates {
+            None | Some(Told::Requested | Told::Learned) => Estimates::Requested,
+            Some(Told::Clairvoyant) => Estimates::Clairvoyant,
+            Some(Told::Doubled) => Estimates::Doubled,
+        };
+        match self.estimates {
+            // The policy's own.
+            None => {}
+            Some(Told::Learned) => {
+                policy.run_time = learned(match self.correction {
+                    Correction::Limit => RunTimeCorrection::Limit,
+                    Correction::Double => RunTimeCorrection::Double,
+                    Correction::Steps => RunTimeCorrection::Steps,
+                });
+            }
+            Some(_) => policy.run_time = muster_model::RunTimePolicy::default(),
+        }
+        Setting { processors, policy, estimates }
+    }
+}
+
+pub(super) fn wrong(trace: &Path, error: &TraceError) -> Failure {
+    let hint = match error {
+        TraceError::Line { .. } | TraceError::Order { .. } => {
+            "\nhint: --lenient counts such lines and goes on"
+        }
+        TraceError::Machine => "\nhint: --processors N says how large it was",
+        TraceError::Oversized { .. } => "\nhint: --oversized=drop or --oversized=cut goes on",
+        TraceError::Io(_) | TraceError::Empty => "",
+    };
+    Failure::new(format!("{}: {}: {error}{hint}", trace.display(), error.code()))
+}
+
+pub(super) fn at(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}
+
+/// What the rules of cleaning did, where they did anything.
+pub(super) fn tell_of(counts: &Counts) {
+    let said = [
+        (counts.malformed, "malformed lines left out"),
+        (counts.oversized_dropped, "jobs larger than the machine left out"),
+        (counts.oversized_cut, "jobs larger than the machine cut to it"),
+        (counts.processors_filled, "jobs with one number of processors for the other"),
+        (counts.no_processors, "jobs without processors left out"),
+        (counts.no_run_time, "jobs that did not run left out"),
+        (counts.no_requested_time, "jobs that asked for no time left out"),
+        (counts.request_is_run_time, "jobs whose run time stands for what they asked for"),
+        (counts.cut_to_limit, "jobs cut to what they asked for"),
+        (counts.before_start, "jobs before the start of the log left out"),
+        (counts.parts, "parts of jobs left out"),
+        (counts.reordered, "jobs put in order of submission"),
+    ];
+    let mut text = format!("{} jobs in the trace", counts.lines);
+    for (count, what) in said.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = write!(text, "\n{count:>8} {what}");
+    }
+    note(&text);
+}
