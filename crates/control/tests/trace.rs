@@ -45,7 +45,8 @@ fn log() -> Option<(u32, Vec<SwfJob>)> {
 
 /// Start times by job number, by the twin.
 fn foreseen(machine: u32, jobs: &[SwfJob], policy: Policy) -> BTreeMap<i64, i64> {
-    let setting = Setting { processors: machine, policy, estimates: Estimates::Requested };
+    let setting =
+        Setting { processors: machine, policy, estimates: Estimates::Requested, faults: None };
     let mut starts = BTreeMap::new();
     let note = |done: &Finished| {
         starts.insert(done.job.number, done.start);

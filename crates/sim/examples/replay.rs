@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let swf = Swf::new(unpacked(File::open(&trace)?)?)?;
         let mut jobs = Cleaned::new(swf, Cleaning::default())?;
-        let setting = Setting { processors: jobs.machine(), policy, estimates };
+        let setting = Setting { processors: jobs.machine(), policy, estimates, faults: None };
         let mut totals = Totals::default();
         let count = |done: &Finished| {
             totals.add(done);

@@ -129,7 +129,7 @@ mod tests {
         for (at, wait) in waits.enumerate() {
             let submit = at as i64 * WEEK_S;
             let job = SwfJob { submit, run: 100, ..SwfJob::default() };
-            weeks.add(&Finished { job, start: submit + wait });
+            weeks.add(&Finished::once(job, submit + wait));
         }
         weeks
     }

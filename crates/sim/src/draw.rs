@@ -24,6 +24,11 @@ impl Draw {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
+    /// A number from 0 to below 1, evenly.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
     /// Puts items in any order.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

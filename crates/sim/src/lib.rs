@@ -5,12 +5,13 @@
 //! byte for byte on any machine; where it does not, the file is the report. [`whatif`] tries changes on
 //! a copy of the state and says whose start they move. [`run_scenario`] runs a story in text against
 //! the planner and compares it with its transcript. [`twin`] replays the past that
-//! a [`trace`] holds. [`placement`] fills a cluster and says how much of its GPUs is given out. [`confidence`] says
+//! a [`trace`] holds. [`placement`] fills a cluster and says how much of its GPUs is given out. [`generate`] makes up traces. [`confidence`] says
 //! how far a replay's figures can be trusted.
 
 pub mod confidence;
 mod cycle;
 mod draw;
+pub mod generate;
 pub mod placement;
 mod rename;
 pub mod report;

@@ -29,7 +29,7 @@ fn summary(file: &std::path::Path, policy: Policy, estimates: Estimates) -> Summ
         Cleaning::default(),
     )
     .unwrap();
-    let setting = Setting { processors: jobs.machine(), policy, estimates };
+    let setting = Setting { processors: jobs.machine(), policy, estimates, faults: None };
     let mut totals = Totals::default();
     let count = |done: &muster_sim::twin::Finished| {
         totals.add(done);

@@ -18,7 +18,7 @@ fn jobs(text: &str, mapping: Mapping) -> Vec<SwfJob> {
 fn sacct_becomes_the_standard_workload_format() {
     let jobs = jobs(SACCT, Mapping::sacct());
     let mut swf = Vec::new();
-    write_swf_header(&mut swf, 64).unwrap();
+    write_swf_header(&mut swf, 64, "a test").unwrap();
     for job in &jobs {
         write_swf(&mut swf, job).unwrap();
     }

@@ -16,7 +16,8 @@ fn job(number: i64, submit: i64, run: i64, procs: i64, requested_time: i64) -> S
 
 /// Start times by job number.
 fn starts(jobs: &[SwfJob], policy: Policy) -> BTreeMap<i64, i64> {
-    let setting = Setting { processors: MACHINE, policy, estimates: Estimates::Requested };
+    let setting =
+        Setting { processors: MACHINE, policy, estimates: Estimates::Requested, faults: None };
     let mut starts = BTreeMap::new();
     let finished = |done: &Finished| {
         assert!(starts.insert(done.job.number, done.start).is_none());

@@ -10,7 +10,8 @@ use muster_sim::trace::{
     Cleaned, Cleaning, Counts, Jittered, Oversized, Swf, TraceError, Unrequested, unpacked,
 };
 use muster_sim::twin::{
-    self, Estimates, Finished, PolicyName, Setting, Summary, Totals, TwinError, learned,
+    self, Estimates, FaultCounts, Faults, Finished, PolicyName, Setting, Summary, Totals,
+    TwinError, learned,
 };
 
 use super::watch::Watch;
@@ -49,6 +50,21 @@ pub(super) struct Common {
     /// As JSON
     #[arg(long)]
     pub(super) json: bool,
+    /// Let nodes break: the mean time to the failure of one, in hours
+    #[arg(long, value_name = "H", value_parser = clap::value_parser!(u64).range(1..), requires = "nodes")]
+    mtbf: Option<u64>,
+    /// How many nodes the machine has, where they are to break
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// The mean time until a broken node is back, in minutes
+    #[arg(long, default_value_t = 240, value_name = "MIN")]
+    mttr: u64,
+    /// Jobs write a checkpoint so often, in minutes, and go on from it; without it they begin anew
+    #[arg(long, value_name = "MIN", value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint: Option<u64>,
+    /// Another seed, other nodes break at other times
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    fault_seed: u64,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -143,14 +159,15 @@ impl Common {
                 twin::replay(&setting, Jittered::new(&mut jobs, most, seed), done)
             }
         };
-        match replayed {
-            Err(TwinError::Out(_)) if watch.is_interrupted() => {}
+        let broken = match replayed {
+            Err(TwinError::Out(_)) if watch.is_interrupted() => FaultCounts::default(),
             other => other.map_err(failed)?,
-        }
+        };
         if totals.jobs() == 0 && !watch.is_interrupted() {
             return Err(trace(TraceError::Empty));
         }
-        let summary = totals.summary(&run.name, processors);
+        let faults = setting.faults.map(|_| broken);
+        let summary = Summary { faults, ..totals.summary(&run.name, processors) };
         Ok(Replayed { summary, counts: *jobs.counts(), processors })
     }
 }
@@ -199,7 +216,14 @@ impl Common {
             }
             Some(_) => policy.run_time = muster_model::RunTimePolicy::default(),
         }
-        Setting { processors, policy, estimates }
+        let faults = self.mtbf.zip(self.nodes).map(|(hours, nodes)| Faults {
+            nodes,
+            mtbf_s: hours.saturating_mul(3600),
+            mttr_s: self.mttr.saturating_mul(60),
+            checkpoint_s: self.checkpoint.map(|minutes| minutes.saturating_mul(60)),
+            seed: self.fault_seed,
+        });
+        Setting { processors, policy, estimates, faults }
     }
 }
 

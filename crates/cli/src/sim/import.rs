@@ -45,7 +45,8 @@ pub(crate) fn run(args: &ImportArgs) -> Outcome {
     };
     let target = args.output.clone().unwrap_or_else(|| PathBuf::from("standard output"));
     let failed = |error: io::Error| at(&target, &error);
-    write_swf_header(&mut out, args.processors).map_err(failed)?;
+    let notes = "written by muster sim import; users, groups and queues are numbers";
+    write_swf_header(&mut out, args.processors, notes).map_err(failed)?;
     let (mut jobs, mut left_out) = (0u64, 0u64);
     for job in table {
         match job {

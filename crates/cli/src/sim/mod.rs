@@ -1,6 +1,7 @@
 //! `muster sim`: the core without a daemon.
 
 mod common;
+mod generate;
 mod import;
 mod placement;
 mod replay;
@@ -23,6 +24,8 @@ pub(crate) enum Sim {
     Sweep(sweep::SweepArgs),
     /// Write what sacct or another scheduler recorded as a trace, without names
     Import(import::ImportArgs),
+    /// Draw a trace from a model: rigid jobs, or a cluster of GPUs
+    Generate(generate::GenerateArgs),
     /// Fill a cluster from lists of nodes and pods: how much of its GPUs each placement gives out
     Placement(placement::PlacementArgs),
     /// Run scenarios and compare them with their transcripts
@@ -36,6 +39,7 @@ pub(crate) fn run(sim: &Sim) -> Outcome {
         Sim::Compare(args) => replay::compare(args),
         Sim::Sweep(args) => sweep::run(args),
         Sim::Import(args) => import::run(args),
+        Sim::Generate(args) => generate::run(args),
         Sim::Placement(args) => placement::run(args),
         Sim::Scenario(args) => scenario::run(args),
     }

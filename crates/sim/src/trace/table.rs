@@ -308,9 +308,8 @@ fn instant_of(word: &str) -> Option<i64> {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn write_swf_header(out: &mut impl Write, processors: u32) -> std::io::Result<()> {
-    writeln!(out, "; Version: 2.2\n; MaxProcs: {processors}")?;
-    writeln!(out, "; Note: written by muster sim import; users, groups and queues are numbers")
+pub fn write_swf_header(out: &mut impl Write, processors: u32, notes: &str) -> std::io::Result<()> {
+    writeln!(out, "; Version: 2.2\n; MaxProcs: {processors}\n; Note: {notes}")
 }
 
 /// Writes a job as a line of the Standard Workload Format.

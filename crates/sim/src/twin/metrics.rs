@@ -1,6 +1,6 @@
 //! What a replay comes to.
 
-use super::Finished;
+use super::{FaultCounts, Finished};
 use serde::Serialize;
 
 /// Jobs that ran less count as having run so long, seconds (Feitelson's bound).
@@ -67,6 +67,9 @@ pub struct Summary {
     pub utilisation: f64,
     /// From the first submission to the last end.
     pub makespan_s: i64,
+    /// What broke, where something was to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultCounts>,
 }
 
 impl Totals {
@@ -88,7 +91,7 @@ impl Totals {
         self.work += i128::from(done.job.run) * i128::from(done.job.requested);
         let first = self.first_submit.unwrap_or(done.job.submit).min(done.job.submit);
         self.first_submit = Some(first);
-        self.last_end = self.last_end.max(done.start + done.job.run);
+        self.last_end = self.last_end.max(done.end);
     }
 
     /// What they come to on a machine of so many processors; zeros where there was no job.
@@ -107,6 +110,7 @@ impl Totals {
             max_wait_s: self.wait_max,
             utilisation: self.work as f64 / there.max(1) as f64,
             makespan_s,
+            faults: None,
         }
     }
 }

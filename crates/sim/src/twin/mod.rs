@@ -11,11 +11,13 @@
 //! trace, each with a round of its own; then all ends in the order in which the jobs were started,
 //! each with a round of its own. A job that ends at the very instant at which the planner expects it
 //! to is known to be over from the beginning of that instant: its processors are free for the
-//! submissions too.
+//! submissions too. Where nodes break, that comes first.
 
+mod faults;
 mod metrics;
 mod named;
 
+pub use faults::{FaultCounts, Faults};
 pub use metrics::{BOUND_S, Summary, Totals};
 pub use named::{Estimates, NAMES, PolicyName, UnknownPolicy, learned};
 
@@ -29,6 +31,8 @@ use muster_planner::{Budget, Planner};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
+
+use faults::{Breakage, HITS_MAX, Turn};
 
 /// The partition of a pool of processors, and its node.
 const POOL: &str = "pool";
@@ -59,6 +63,8 @@ pub struct Setting {
     pub policy: Policy,
     /// What jobs ask for.
     pub estimates: Estimates,
+    /// How nodes break, where they do.
+    pub faults: Option<Faults>,
 }
 
 /// A job that is over.
@@ -66,19 +72,26 @@ pub struct Setting {
 pub struct Finished {
     /// The job as the trace has it.
     pub job: SwfJob,
-    /// When it started in the replay, seconds from the start of the log.
+    /// When it started in the replay, seconds from the start of the log; of several starts the last.
     pub start: i64,
+    /// When it ended.
+    pub end: i64,
 }
 
 impl Finished {
-    /// How long it waited.
+    /// A job that ran once, without a break.
+    pub const fn once(job: SwfJob, start: i64) -> Self {
+        Self { job, start, end: start + job.run }
+    }
+
+    /// How long it was there without getting on: it waited, or ran in vain.
     pub const fn wait(&self) -> i64 {
-        self.start - self.job.submit
+        self.flow() - self.job.run
     }
 
     /// How long it was there: wait and run.
     pub const fn flow(&self) -> i64 {
-        self.wait() + self.job.run
+        self.end - self.job.submit
     }
 
     /// How many times longer it was there than it ran, at least 1; a job of less than ten seconds
@@ -93,6 +106,10 @@ impl Finished {
 struct Live {
     job: SwfJob,
     start: Option<i64>,
+    /// Which start it is.
+    attempt: u32,
+    /// What earlier starts did for good, seconds.
+    kept: i64,
     /// Its end is applied already; its round is still to come.
     gone: bool,
     over: bool,
@@ -107,13 +124,15 @@ struct Twin {
     /// Jobs by id from `first` on; those that are over at the front are dropped.
     live: VecDeque<Live>,
     first: u32,
-    /// Ends to come: when, in which order they were started, which.
-    ends: BinaryHeap<Reverse<(i64, u64, u32)>>,
+    /// Ends to come: when, in which order they were started, which, and which start of it.
+    ends: BinaryHeap<Reverse<(i64, u64, u32, u32)>>,
+    breakage: Option<Breakage>,
     started: u64,
     forget: Vec<JobId>,
 }
 
-/// Replays jobs, which come in order of submission, and tells of each when it is over.
+/// Replays jobs, which come in order of submission, and tells of each when it is over. What is told
+/// in the end is what broke; zeros where nothing is to.
 ///
 /// # Errors
 /// The trace cannot be read on, or `finished` fails.
@@ -121,14 +140,17 @@ pub fn replay(
     setting: &Setting,
     jobs: impl IntoIterator<Item = Result<SwfJob, TraceError>>,
     mut finished: impl FnMut(&Finished) -> std::io::Result<()>,
-) -> Result<(), TwinError> {
+) -> Result<FaultCounts, TwinError> {
     let mut twin = Twin::new(setting)?;
     let mut jobs = jobs.into_iter();
     let mut next = jobs.next().transpose()?;
+    if let (Some(faults), Some(job)) = (setting.faults, &next) {
+        twin.breakage = Some(Breakage::begin(faults, setting.processors, job.submit));
+    }
     loop {
-        let end = twin.ends.peek().map(|Reverse(end)| end.0);
         let submit = next.as_ref().map(|job| job.submit);
-        let Some(at) = end.into_iter().chain(submit).min() else { return Ok(()) };
+        let Some(at) = twin.next(submit) else { return Ok(twin.broken()) };
+        twin.turn_nodes(at)?;
         let due = twin.due(at);
         twin.release_expected(at, &due)?;
         while let Some(job) = next.take_if(|job| job.submit == at) {
@@ -147,22 +169,20 @@ pub fn replay(
 
 impl Twin {
     fn new(setting: &Setting) -> Result<Self, TwinError> {
-        let node = Node {
-            id: NodeId(0),
-            name: POOL.to_owned(),
-            engine: EngineName("trace".to_owned()),
-            cpu_pool: setting.processors,
-            threads_per_core: 1,
-            ..Node::default()
-        };
+        let node = pool(setting.processors);
         let partition = Partition {
             name: POOL.to_owned(),
             nodes: BTreeSet::from([POOL.to_owned()]),
             default: true,
             ..Partition::default()
         };
+        let mut policy = setting.policy.clone();
+        if setting.faults.is_some() {
+            // Nobody is there to let go of a job that was hit too often.
+            policy.max_restarts = u32::MAX;
+        }
         let set_up = [
-            EventKind::PolicySet { policy: Box::new(setting.policy.clone()) },
+            EventKind::PolicySet { policy: Box::new(policy) },
             EventKind::NodeSet { node: Box::new(node) },
             EventKind::PartitionSet { partition: Box::new(partition) },
         ];
@@ -178,6 +198,7 @@ impl Twin {
             live: VecDeque::new(),
             first: 1,
             ends: BinaryHeap::new(),
+            breakage: None,
             started: 0,
             forget: Vec::new(),
         })
@@ -206,9 +227,11 @@ impl Twin {
             partitions: self.partitions.clone(),
             request: Request { cpus_per_task: Some(asked(job.requested)), ..Request::default() },
             time_limit: Some(TimeLimit::Of(self.estimates.limit(&job))),
+            requeue: self.breakage.is_some(),
             ..JobSpec::default()
         };
-        self.live.push_back(Live { job, start: None, gone: false, over: false });
+        let new = Live { job, start: None, attempt: 0, kept: 0, gone: false, over: false };
+        self.live.push_back(new);
         let kind = EventKind::JobSubmitted { first: JobId(id), specs: vec![Arc::new(spec)] };
         self.event(job.submit, kind)
     }
@@ -224,18 +247,109 @@ impl Twin {
             self.started += 1;
             if let Some(live) = self.live(job.0) {
                 live.start = Some(at);
-                let end = at.saturating_add(live.job.run);
-                self.ends.push(Reverse((end, order, job.0)));
+                live.attempt = attempt;
+                let end = at.saturating_add(live.job.run - live.kept);
+                self.ends.push(Reverse((end, order, job.0, attempt)));
             }
         }
         Ok(())
+    }
+
+    /// The next instant at which something happens; `None` where nothing is left to happen.
+    fn next(&mut self, submit: Option<i64>) -> Option<i64> {
+        while let Some(Reverse((_, _, id, attempt))) = self.ends.peek().copied() {
+            let runs = |live: &Live| live.start.is_some() && live.attempt == attempt;
+            if self.live(id).is_some_and(|live| runs(live)) {
+                break;
+            }
+            // A node broke under that start.
+            self.ends.pop();
+        }
+        let end = self.ends.peek().map(|Reverse(end)| end.0);
+        let next = end.into_iter().chain(submit).min();
+        let Some(breakage) = &self.breakage else { return next };
+        match next {
+            Some(next) => Some(next.min(breakage.next())),
+            // Nothing runs and nothing comes: who waits, waits for a node.
+            None => (!self.live.is_empty() && breakage.next_repair() < i64::MAX)
+                .then(|| breakage.next()),
+        }
+    }
+
+    /// What broke.
+    fn broken(&self) -> FaultCounts {
+        self.breakage.as_ref().map_or_else(FaultCounts::default, Breakage::counts)
+    }
+
+    /// Lets nodes break and come back that are to by this instant, each with a round of its own.
+    fn turn_nodes(&mut self, at: i64) -> Result<(), ApplyError> {
+        while let Some(turn) = self.breakage.as_mut().and_then(|breakage| breakage.turn(at)) {
+            let size = self.breakage.as_ref().map_or(0, |breakage| breakage.size);
+            let there = self.state.nodes.get(&NodeId(0)).map_or(0, |node| node.cpu_pool);
+            let left = match turn {
+                Turn::Repaired => there + size,
+                Turn::Breaks { first } => {
+                    self.hit(at, i64::from(first), i64::from(size))?;
+                    there - size
+                }
+            };
+            self.event(at, EventKind::NodeSet { node: Box::new(pool(left)) })?;
+            self.round(at)?;
+        }
+        Ok(())
+    }
+
+    /// Takes their run from the jobs that have processors in a piece of the machine.
+    fn hit(&mut self, at: i64, first: i64, size: i64) -> Result<(), ApplyError> {
+        let mut order: Vec<(u64, u32)> = Vec::new();
+        for Reverse((_, order_of, id, attempt)) in &self.ends {
+            let live = id.checked_sub(self.first).and_then(|at| self.live.get(at as usize));
+            if live.is_some_and(|live| live.start.is_some() && live.attempt == *attempt) {
+                order.push((*order_of, *id));
+            }
+        }
+        order.sort_unstable();
+        let mut from = 0;
+        for (_, id) in order {
+            let Some(live) = self.live(id).copied() else { continue };
+            let to = from + live.job.requested;
+            if from < first + size && first < to {
+                self.lose(at, id, &live)?;
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Takes its run from a job: it waits again.
+    fn lose(&mut self, at: i64, id: u32, hit: &Live) -> Result<(), ApplyError> {
+        let ran = at - hit.start.unwrap_or(at);
+        let kept = self.breakage.as_mut().map_or(0, |one| one.hit(ran, hit.job.requested));
+        if let Some(live) = self.live(id) {
+            live.start = None;
+            // What is left is at least a second, or its end would have come.
+            live.kept = (live.kept + kept).min(live.job.run - 1);
+        }
+        let mut report = ExitReport { cause: EndCause::NodeLost, ..report(at, hit) };
+        if hit.attempt >= HITS_MAX {
+            (report.cause, report.status.code) = (EndCause::Exited, 1);
+            if let Some(breakage) = &mut self.breakage {
+                breakage.counts.jobs_given_up += 1;
+            }
+            self.over(id);
+            self.forget.push(JobId(id));
+        }
+        self.event(at, EventKind::JobExited { job: JobId(id), attempt: hit.attempt, report })
     }
 
     /// The jobs that end at this instant, in the order in which they were started.
     fn due(&mut self, at: i64) -> Vec<u32> {
         let mut due = Vec::new();
         while self.ends.peek().is_some_and(|Reverse(end)| end.0 == at) {
-            due.extend(self.ends.pop().map(|Reverse((_, _, id))| id));
+            let Some(Reverse((_, _, id, attempt))) = self.ends.pop() else { continue };
+            if self.live(id).is_some_and(|live| live.start.is_some() && live.attempt == attempt) {
+                due.push(id);
+            }
         }
         due
     }
@@ -259,32 +373,31 @@ impl Twin {
         if std::mem::replace(&mut live.gone, true) {
             return Ok(());
         }
-        let started = live.start.map(Timestamp::from_secs);
-        let report = ExitReport {
-            status: ExitStatus::default(),
-            cause: EndCause::Exited,
-            started,
-            ended: Timestamp::from_secs(at),
-            usage: Usage::default(),
-            message: String::new(),
-            steps: Vec::new(),
-        };
+        let live = *live;
+        let (attempt, report) = (live.attempt, report(at, &live));
         self.forget.push(JobId(id));
-        self.event(at, EventKind::JobExited { job: JobId(id), attempt: 1, report })
+        self.event(at, EventKind::JobExited { job: JobId(id), attempt, report })
     }
 
     fn end(&mut self, at: i64, id: u32) -> Result<Finished, ApplyError> {
         self.exit(at, id)?;
-        let mut done = Finished { job: SwfJob::default(), start: at };
+        let mut done = Finished { job: SwfJob::default(), start: at, end: at };
+        if let Some(live) = self.live(id) {
+            done = Finished { job: live.job, start: live.start.unwrap_or(at), end: at };
+        }
+        self.over(id);
+        Ok(done)
+    }
+
+    /// Lets go of a job that is over, as soon as those before it are.
+    fn over(&mut self, id: u32) {
         if let Some(live) = self.live(id) {
             live.over = true;
-            done = Finished { job: live.job, start: live.start.unwrap_or(at) };
         }
         while self.live.front().is_some_and(|live| live.over) {
             self.live.pop_front();
             self.first += 1;
         }
-        Ok(done)
     }
 
     /// Lets go of jobs that are over: an event costs no more at the end of a long trace.
@@ -294,6 +407,31 @@ impl Twin {
         }
         let jobs = std::mem::take(&mut self.forget);
         self.event(at, EventKind::JobsForgotten { jobs })
+    }
+}
+
+/// The machine as one node.
+fn pool(processors: u32) -> Node {
+    Node {
+        id: NodeId(0),
+        name: POOL.to_owned(),
+        engine: EngineName("trace".to_owned()),
+        cpu_pool: processors,
+        threads_per_core: 1,
+        ..Node::default()
+    }
+}
+
+/// What an engine would say of a job that ends now by itself.
+fn report(at: i64, live: &Live) -> ExitReport {
+    ExitReport {
+        status: ExitStatus::default(),
+        cause: EndCause::Exited,
+        started: live.start.map(Timestamp::from_secs),
+        ended: Timestamp::from_secs(at),
+        usage: Usage::default(),
+        message: String::new(),
+        steps: Vec::new(),
     }
 }
 
