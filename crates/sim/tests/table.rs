@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use muster_sim::trace::{Mapping, Swf, SwfJob, Table, write_swf, write_swf_header};
+use muster_sim::trace::{
+    Mapping, Swf, SwfJob, Table, TraceError, sacct_json, write_swf, write_swf_header,
+};
 
 const SACCT: &str = "\
 JobIDRaw|User|Account|Partition|Submit|Start|ElapsedRaw|TimelimitRaw|ReqCPUS|AllocCPUS|State\n\
@@ -78,4 +80,54 @@ fn faults_have_a_line_and_a_field() {
     let wrong = Mapping::parse("submit = a\nrnu = b\n").unwrap_err().to_string();
     assert!(wrong.starts_with("line 2: expected separator, limit_unit"), "{wrong}");
     assert!(Mapping::parse("submit = a\n").is_err(), "no processors");
+}
+
+/// One job as three versions of Slurm write it.
+#[test]
+fn sacct_in_json_becomes_the_same_in_each_of_its_forms() {
+    let old = r#"{"meta": {"x": [1, 2]}, "errors": [], "jobs": [
+      {"job_id": 7, "user": "ada", "account": "ml", "partition": "gpu", "unknown": {"a": 1},
+       "state": {"current": "COMPLETED", "reason": "None"},
+       "time": {"submission": 1000, "start": 1060, "elapsed": 300, "limit": 10},
+       "tres": {"requested": [{"type": "mem", "count": 9}, {"type": "cpu", "count": 4}],
+                "allocated": [{"type": "cpu", "count": 8}]}},
+      {"job_id": 8, "user": "bob", "account": "ml", "partition": "cpu",
+       "state": {"current": "CANCELLED"},
+       "time": {"submission": 1100, "start": 0, "elapsed": 0, "limit": null},
+       "tres": {"requested": [], "allocated": []}, "required": {"CPUs": 2}}]}"#;
+    let new = old
+        .replace("\"COMPLETED\"", "[\"COMPLETED\"]")
+        .replace("\"limit\": 10", "\"limit\": {\"set\": true, \"infinite\": false, \"number\": 10}")
+        .replace(
+            "\"limit\": null",
+            "\"limit\": {\"set\": false, \"infinite\": true, \"number\": 0}",
+        );
+    let read = |text: &str| -> Result<Vec<SwfJob>, TraceError> {
+        let mut jobs = Vec::new();
+        sacct_json(text.as_bytes(), |job| -> Result<(), TraceError> {
+            jobs.push(job?);
+            Ok(())
+        })?;
+        Ok(jobs)
+    };
+    let jobs = read(old).unwrap();
+    assert_eq!(jobs, read(&new).unwrap());
+    let first = jobs[0];
+    assert_eq!((first.number, first.submit, first.wait, first.run), (7, 0, 60, 300));
+    assert_eq!((first.requested, first.allocated, first.requested_time), (4, 8, 600));
+    assert_eq!((first.status, first.user, first.group, first.queue), (1, 1, 1, 1));
+    let second = jobs[1];
+    assert_eq!((second.submit, second.wait, second.run), (100, -1, 0));
+    assert_eq!((second.requested, second.requested_time, second.status), (2, -1, 5));
+    assert_eq!((second.user, second.queue), (2, 2));
+
+    for (text, wanted) in [
+        ("{\"jobs\": [{\"job_id\": 1,", "line 1"),
+        ("{\"meta\": 1}", "expected a list of jobs"),
+        ("[]x", "line 1"),
+        ("{\"jobs\": [{\"job_id\": 1}]}", "expected an instant"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{text}: {error}");
+    }
 }

@@ -5,14 +5,16 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use muster_sim::trace::{Mapping, Table, TraceError, unpacked, write_swf, write_swf_header};
+use muster_sim::trace::{
+    Mapping, SwfJob, Table, TraceError, sacct_json, unpacked, write_swf, write_swf_header,
+};
 
 use crate::say::{Failure, Outcome, note};
 
 /// The words of `muster sim import`.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// What `sacct -P` wrote, or another table with --mapping; packed by gzip or not
+    /// What `sacct -P` or `sacct --json` wrote, or another table with --mapping; packed by gzip or not
     table: PathBuf,
     /// Which column is what, where the table is not sacct's
     #[arg(long, value_name = "FILE")]
@@ -37,8 +39,12 @@ pub(crate) fn run(args: &ImportArgs) -> Outcome {
             Mapping::parse(&text).map_err(|error| wrong(path, &error))?
         }
     };
-    let table = || Table::new(unpacked(File::open(&args.table)?)?, mapping);
-    let table = table().map_err(|error| wrong(&args.table, &error))?;
+    let text = || -> Result<_, TraceError> {
+        let mut text = unpacked(File::open(&args.table)?)?;
+        let json = text.fill_buf()?.trim_ascii_start().starts_with(b"{");
+        Ok((text, json))
+    };
+    let (text, json) = text().map_err(|error| wrong(&args.table, &error))?;
     let mut out: Box<dyn Write> = match &args.output {
         Some(path) => Box::new(BufWriter::new(File::create(path).map_err(|e| at(path, &e))?)),
         None => Box::new(BufWriter::new(io::stdout().lock())),
@@ -48,19 +54,43 @@ pub(crate) fn run(args: &ImportArgs) -> Outcome {
     let notes = "written by muster sim import; users, groups and queues are numbers";
     write_swf_header(&mut out, args.processors, notes).map_err(failed)?;
     let (mut jobs, mut left_out) = (0u64, 0u64);
-    for job in table {
+    let take = |job: Result<SwfJob, TraceError>| {
         match job {
             Ok(job) => {
                 jobs += 1;
-                write_swf(&mut out, &job).map_err(failed)?;
+                write_swf(&mut out, &job).map_err(Ended::Out)?;
             }
             Err(TraceError::Line { .. }) if args.lenient => left_out += 1,
-            Err(error) => return Err(wrong(&args.table, &error)),
+            Err(error) => return Err(Ended::In(error)),
         }
-    }
+        Ok(())
+    };
+    let done = if json {
+        sacct_json(text, take)
+    } else {
+        Table::new(text, mapping).map_err(Ended::In).and_then(|mut all| all.try_for_each(take))
+    };
+    done.map_err(|error| match error {
+        Ended::In(error) => wrong(&args.table, &error),
+        Ended::Out(error) => failed(error),
+    })?;
     out.flush().map_err(failed)?;
     note(&format!("{jobs} jobs written, {left_out} lines left out"));
     Ok(0)
+}
+
+/// What ended an import early.
+enum Ended {
+    /// The table is wrong.
+    In(TraceError),
+    /// The trace cannot be written.
+    Out(io::Error),
+}
+
+impl From<TraceError> for Ended {
+    fn from(error: TraceError) -> Self {
+        Self::In(error)
+    }
 }
 
 fn at(path: &Path, error: &io::Error) -> Failure {

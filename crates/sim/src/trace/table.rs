@@ -121,6 +121,19 @@ pub struct Table<R> {
     first: Option<i64>,
 }
 
+impl Table<std::io::Empty> {
+    /// A table without lines, whose fields stand in the order of [`KEYS`].
+    pub(super) fn by_key(mapping: Mapping) -> Self {
+        let mut at = [None; KEYS.len()];
+        for key in mapping.columns.keys() {
+            at[*key] = Some(*key);
+        }
+        let names = Default::default();
+        let reader = std::io::empty();
+        Self { reader, buffer: Vec::new(), line: 0, mapping, at, names, first: None }
+    }
+}
+
 impl<R: BufRead> Table<R> {
     /// Reads the title line.
     ///
@@ -139,6 +152,12 @@ impl<R: BufRead> Table<R> {
             table.at[*key] = found;
         }
         Ok(table)
+    }
+
+    /// The job of fields that stand in the order of [`KEYS`].
+    pub(super) fn job_of(&mut self, words: &[String]) -> Result<SwfJob, TraceError> {
+        self.line += 1;
+        self.job(words)
     }
 
     /// The fields of the next line that is not empty.
@@ -255,7 +274,7 @@ fn status_of(state: &str) -> i64 {
     }
 }
 
-fn wrong(
+pub(super) fn wrong(
     line: u64,
     field: Option<(usize, &'static str)>,
     expected: &'static str,
