@@ -17,7 +17,7 @@ use muster_model::{
     Partition, Payload, Policy, Request, Seconds, TimeLimit, Timestamp,
 };
 use muster_sim::trace::{Cleaned, Cleaning, Swf, SwfJob, unpacked};
-use muster_sim::twin::{Estimates, Finished, PolicyName, Setting, replay};
+use muster_sim::twin::{Estimates, Finished, PolicyName, Rounds, Setting, replay};
 use muster_store::memory::MemoryDisk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -45,8 +45,13 @@ fn log() -> Option<(u32, Vec<SwfJob>)> {
 
 /// Start times by job number, by the twin.
 fn foreseen(machine: u32, jobs: &[SwfJob], policy: Policy) -> BTreeMap<i64, i64> {
-    let setting =
-        Setting { processors: machine, policy, estimates: Estimates::Requested, faults: None };
+    let setting = Setting {
+        processors: machine,
+        policy,
+        estimates: Estimates::Requested,
+        faults: None,
+        rounds: Rounds::Each,
+    };
     let mut starts = BTreeMap::new();
     let note = |done: &Finished| {
         starts.insert(done.job.number, done.start);

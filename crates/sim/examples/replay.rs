@@ -6,7 +6,7 @@
 
 use muster_model::RunTimeCorrection;
 use muster_sim::trace::{Cleaned, Cleaning, Swf, unpacked};
-use muster_sim::twin::{Estimates, Finished, PolicyName, Setting, Totals, learned, replay};
+use muster_sim::twin::{Estimates, Finished, PolicyName, Rounds, Setting, Totals, learned, replay};
 use std::error::Error;
 use std::fs::File;
 
@@ -24,7 +24,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let swf = Swf::new(unpacked(File::open(&trace)?)?)?;
         let mut jobs = Cleaned::new(swf, Cleaning::default())?;
-        let setting = Setting { processors: jobs.machine(), policy, estimates, faults: None };
+        let setting = Setting {
+            processors: jobs.machine(),
+            policy,
+            estimates,
+            faults: None,
+            rounds: Rounds::Each,
+        };
         let mut totals = Totals::default();
         let count = |done: &Finished| {
             totals.add(done);

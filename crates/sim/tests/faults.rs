@@ -4,14 +4,16 @@
 #![allow(clippy::unwrap_used)]
 
 use muster_sim::trace::SwfJob;
-use muster_sim::twin::{Estimates, FaultCounts, Faults, Finished, PolicyName, Setting, replay};
+use muster_sim::twin::{
+    Estimates, FaultCounts, Faults, Finished, PolicyName, Rounds, Setting, replay,
+};
 use proptest::prelude::*;
 
 const MACHINE: u32 = 12;
 
 fn run(jobs: &[SwfJob], name: PolicyName, faults: Option<Faults>) -> (Vec<Finished>, FaultCounts) {
     let (policy, estimates) = (name.policy(), Estimates::Requested);
-    let setting = Setting { processors: MACHINE, policy, estimates, faults };
+    let setting = Setting { processors: MACHINE, policy, estimates, faults, rounds: Rounds::Each };
     let mut all = Vec::new();
     let finished = |done: &Finished| {
         all.push(*done);

@@ -4,7 +4,7 @@
 
 use muster_model::{Policy, RunTimeCorrection};
 use muster_sim::trace::SwfJob;
-use muster_sim::twin::{Estimates, Finished, PolicyName, Setting, learned, replay};
+use muster_sim::twin::{Estimates, Finished, PolicyName, Rounds, Setting, learned, replay};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -16,8 +16,13 @@ fn job(number: i64, submit: i64, run: i64, procs: i64, requested_time: i64) -> S
 
 /// Start times by job number.
 fn starts(jobs: &[SwfJob], policy: Policy) -> BTreeMap<i64, i64> {
-    let setting =
-        Setting { processors: MACHINE, policy, estimates: Estimates::Requested, faults: None };
+    let setting = Setting {
+        processors: MACHINE,
+        policy,
+        estimates: Estimates::Requested,
+        faults: None,
+        rounds: Rounds::Each,
+    };
     let mut starts = BTreeMap::new();
     let finished = |done: &Finished| {
         assert!(starts.insert(done.job.number, done.start).is_none());

@@ -1,7 +1,9 @@
 //! What every replay of a trace takes, and how one is made.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -10,7 +12,7 @@ use muster_sim::trace::{
     Cleaned, Cleaning, Counts, Jittered, Oversized, Swf, TraceError, Unrequested, unpacked,
 };
 use muster_sim::twin::{
-    self, Estimates, FaultCounts, Faults, Finished, PolicyName, Setting, Summary, Totals,
+    self, Estimates, FaultCounts, Faults, Finished, PolicyName, Rounds, Setting, Summary, Totals,
     TwinError, learned,
 };
 
@@ -50,6 +52,9 @@ pub(super) struct Common {
     /// As JSON
     #[arg(long)]
     pub(super) json: bool,
+    /// Whether every submission is followed by a round, or only that of a job that fits now
+    #[arg(long, value_enum, default_value_t = When::Each)]
+    rounds: When,
     /// Let nodes break: the mean time to the failure of one, in hours
     #[arg(long, value_name = "H", value_parser = clap::value_parser!(u64).range(1..), requires = "nodes")]
     mtbf: Option<u64>,
@@ -83,6 +88,12 @@ pub(super) enum Correction {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+pub(super) enum When {
+    Each,
+    Fitting,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 pub(super) enum Large {
     Drop,
     Cut,
@@ -95,6 +106,9 @@ pub(super) enum Unasked {
     Drop,
     RunTime,
 }
+
+/// The jobs of an open trace.
+pub(super) type Jobs = Cleaned<Box<dyn BufRead + Send>>;
 
 /// What a replay came to.
 pub(super) struct Replayed {
@@ -137,6 +151,55 @@ impl Common {
         watch: &Watch,
         mut row: impl FnMut(&Finished) -> std::io::Result<()>,
     ) -> Result<Replayed, Failure> {
+        let mut totals = Totals::default();
+        let mut told = (0, FaultCounts::default(), false);
+        let counts = self.with_trace(watch, |jobs, processors| {
+            let setting = self.setting(run.policy.clone(), processors);
+            let done = |done: &Finished| {
+                watch.go_on()?;
+                totals.add(done);
+                row(done)
+            };
+            let broken = match run.jitter {
+                None => twin::replay(&setting, jobs, done),
+                Some((most, seed)) => twin::replay(&setting, Jittered::new(jobs, most, seed), done),
+            };
+            told = (processors, FaultCounts::default(), setting.faults.is_some());
+            told.1 = broken?;
+            Ok(())
+        })?;
+        let (processors, broken, breaks) = told;
+        if totals.jobs() == 0 && !watch.is_interrupted() {
+            return Err(wrong(&self.trace, &TraceError::Empty));
+        }
+        let faults = breaks.then_some(broken);
+        let summary = Summary { faults, ..totals.summary(&run.name, processors) };
+        Ok(Replayed { summary, counts, processors })
+    }
+
+    /// When the day begins on which most work was submitted; of equals the first.
+    pub(super) fn busiest_day(&self, watch: &Watch) -> Result<Option<i64>, Failure> {
+        const DAY_S: i64 = 86_400;
+        let mut days: BTreeMap<i64, i64> = BTreeMap::new();
+        watch.expect(self.bytes());
+        self.with_trace(watch, |jobs, _| {
+            for job in jobs {
+                let job = job?;
+                *days.entry(job.submit.div_euclid(DAY_S)).or_default() += job.run * job.requested;
+            }
+            Ok(())
+        })?;
+        let most = days.iter().max_by_key(|(day, work)| (**work, std::cmp::Reverse(**day)));
+        Ok(most.map(|(day, _)| day * DAY_S))
+    }
+
+    /// Opens the trace and gives its jobs, cleaned, and the machine's size to somebody; an interrupt
+    /// is no error. What was left out comes back.
+    pub(super) fn with_trace(
+        &self,
+        watch: &Watch,
+        work: impl FnOnce(&mut Jobs, u32) -> Result<(), TwinError>,
+    ) -> Result<Counts, Failure> {
         let failed = |error: TwinError| match error {
             TwinError::Trace(error) => wrong(&self.trace, &error),
             other => Failure::new(other.to_string()),
@@ -146,29 +209,11 @@ impl Common {
         let swf = Swf::new(unpacked(watch.counted(file)).map_err(trace)?).map_err(trace)?;
         let mut jobs = Cleaned::new(swf, self.cleaning()).map_err(trace)?;
         let processors = jobs.machine();
-        let setting = self.setting(run.policy.clone(), processors);
-        let mut totals = Totals::default();
-        let done = |done: &Finished| {
-            watch.go_on()?;
-            totals.add(done);
-            row(done)
-        };
-        let replayed = match run.jitter {
-            None => twin::replay(&setting, &mut jobs, done),
-            Some((most, seed)) => {
-                twin::replay(&setting, Jittered::new(&mut jobs, most, seed), done)
-            }
-        };
-        let broken = match replayed {
-            Err(TwinError::Out(_)) if watch.is_interrupted() => FaultCounts::default(),
+        match work(&mut jobs, processors) {
+            Err(TwinError::Out(_)) if watch.is_interrupted() => {}
             other => other.map_err(failed)?,
-        };
-        if totals.jobs() == 0 && !watch.is_interrupted() {
-            return Err(trace(TraceError::Empty));
         }
-        let faults = setting.faults.map(|_| broken);
-        let summary = Summary { faults, ..totals.summary(&run.name, processors) };
-        Ok(Replayed { summary, counts: *jobs.counts(), processors })
+        Ok(*jobs.counts())
     }
 }
 
@@ -198,7 +243,7 @@ impl Common {
         }
     }
 
-    fn setting(&self, mut policy: Policy, processors: u32) -> Setting {
+    pub(super) fn setting(&self, mut policy: Policy, processors: u32) -> Setting {
         let estimates = match self.estimates {
             None | Some(Told::Requested | Told::Learned) => Estimates::Requested,
             Some(Told::Clairvoyant) => Estimates::Clairvoyant,
@@ -223,7 +268,11 @@ impl Common {
             checkpoint_s: self.checkpoint.map(|minutes| minutes.saturating_mul(60)),
             seed: self.fault_seed,
         });
-        Setting { processors, policy, estimates, faults }
+        let rounds = match self.rounds {
+            When::Each => Rounds::Each,
+            When::Fitting => Rounds::Fitting,
+        };
+        Setting { processors, policy, estimates, faults, rounds }
     }
 }
 

@@ -6,6 +6,7 @@ mod import;
 mod placement;
 mod replay;
 mod scenario;
+mod score;
 mod sweep;
 mod watch;
 
@@ -28,6 +29,8 @@ pub(crate) enum Sim {
     Generate(generate::GenerateArgs),
     /// Fill a cluster from lists of nodes and pods: how much of its GPUs each placement gives out
     Placement(placement::PlacementArgs),
+    /// Foresee starts over a trace and say how good that is
+    ScoreEstimates(score::ScoreArgs),
     /// Run scenarios and compare them with their transcripts
     Scenario(scenario::ScenarioArgs),
 }
@@ -41,6 +44,7 @@ pub(crate) fn run(sim: &Sim) -> Outcome {
         Sim::Import(args) => import::run(args),
         Sim::Generate(args) => generate::run(args),
         Sim::Placement(args) => placement::run(args),
+        Sim::ScoreEstimates(args) => score::run(args),
         Sim::Scenario(args) => scenario::run(args),
     }
 }

@@ -78,8 +78,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome {
     }
     let watch = Watch::begin();
     watch.expect(common.bytes() * policies.len() as u64);
+    let busiest = args.report.as_ref().map(|_| common.busiest_day(&watch)).transpose()?;
     let replay = |which: usize| {
-        let (mut recorder, mut weeks) = (Recorder::default(), Weeks::default());
+        let (mut recorder, mut weeks) = (Recorder::with_gantt(busiest.flatten()), Weeks::default());
         let row = |done: &Finished| {
             recorder.add(done);
             weeks.add(done);

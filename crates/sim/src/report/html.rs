@@ -1,7 +1,8 @@
 //! One HTML file with all in it: no script, nothing fetched.
 
 use super::Picture;
-use super::svg::{Axis, Line, bars, escaped, lines, short};
+use super::gantt::CLASS_WORDS;
+use super::svg::{Axis, Line, bars, escaped, lines, short, strips};
 use std::fmt::Write as _;
 
 /// The colours of the policies, apart for most eyes with colour blindness too (Okabe and Ito, 2008).
@@ -23,8 +24,13 @@ th{font-weight:600;color:var(--soft);font-size:13px}th:first-child,td:first-chil
 tr:last-child td{border-bottom:0}td.best{font-weight:700}\
 svg{width:100%;height:auto;display:block}svg text{font-size:12px;fill:var(--soft)}\
 svg .grid{stroke:var(--line)}svg path{fill:none;stroke-width:1.6;stroke-linejoin:round}\
+.w0{fill:#9ecae1}.w1{fill:#4292c6}.w2{fill:#e69f00}.w3{fill:#d55e00}\
+svg [class^=w]{stroke:var(--card);stroke-width:.4}h3{font-size:14px;margin:12px 0 4px}\
+@media(max-width:640px){body{padding:20px 12px}section{padding:14px 12px}svg text{font-size:24px}\
+svg path{stroke-width:2.4}td,th{padding:6px 8px}th:first-child,td:first-child{position:sticky;left:-12px;\
+background:var(--card)}}\
 .key span{display:inline-flex;align-items:center;gap:6px;margin-right:16px}\
-.key i{width:14px;height:3px;border-radius:2px;display:inline-block}";
+svg.dot{width:12px;height:12px}.key i{width:14px;height:3px;border-radius:2px;display:inline-block}";
 
 /// The page for one trace. Policies are told apart by colour, in the order given.
 pub fn page(title: &str, processors: u32, pictures: &[Picture]) -> String {
@@ -35,7 +41,7 @@ pub fn page(title: &str, processors: u32, pictures: &[Picture]) -> String {
     let _ = write!(page, "<title>{} — muster sim</title><style>{STYLE}", escaped(title));
     for at in 0..pictures.len() {
         let colour = COLOURS[at % COLOURS.len()];
-        let _ = write!(page, ".c{at}{{stroke:{colour}}}.b{at}{{fill:{colour}}}");
+        let _ = write!(page, ".c{at}{{stroke:{colour}}}.b{at},svg .a{at}{{fill:{colour}}}");
     }
     let jobs = pictures.first().map_or(0, |p| p.summary.jobs);
     let users = pictures.first().map_or(0, |p| p.users);
@@ -83,9 +89,10 @@ pub fn page(title: &str, processors: u32, pictures: &[Picture]) -> String {
         &mut page,
         "Busy processors",
         "In % of the machine.",
-        &key,
-        &lines(&of(|p| &p.busy, percent), days, (Axis::Even, "%")),
+        "",
+        &strips(&of(|p| &p.busy, percent), 100.0),
     );
+    gantts(&mut page, processors, pictures);
     section(
         &mut page,
         "Waiting",
@@ -98,6 +105,38 @@ pub fn page(title: &str, processors: u32, pictures: &[Picture]) -> String {
         the mean bounded slowdown of each user: 1 where all are slowed alike.</p></body></html>\n",
     );
     page
+}
+
+/// Two days of each policy, where they can be seen.
+fn gantts(page: &mut String, processors: u32, pictures: &[Picture]) {
+    let charts: String = pictures
+        .iter()
+        .filter_map(|picture| {
+            let name = &picture.summary.policy;
+            let svg = picture.gantt.as_ref()?.svg(name, processors)?;
+            Some(format!("<h3>{}</h3>{svg}", escaped(name)))
+        })
+        .collect();
+    if charts.is_empty() {
+        return;
+    }
+    let mut key = String::from("<div class=\"key\">started ");
+    for (class, word) in CLASS_WORDS.iter().enumerate() {
+        let _ = write!(
+            key,
+            "<span><svg class=\"dot\" viewBox=\"0 0 10 10\"><rect class=\"w{class}\" \
+            width=\"10\" height=\"10\"/></svg>{word}</span>"
+        );
+    }
+    key.push_str("</div>");
+    section(
+        page,
+        "Two busy days",
+        "Each job by its processors and its time, from the day on which most was submitted; by \
+        how soon it started.",
+        &key,
+        &charts,
+    );
 }
 
 fn section(page: &mut String, title: &str, what: &str, key: &str, chart: &str) {

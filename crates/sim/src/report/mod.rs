@@ -4,9 +4,11 @@
 //! All of it is bounded, however long the trace: time is cut into at most [`BINS`] pieces, which
 //! double when the trace goes on.
 
+mod gantt;
 mod html;
 mod svg;
 
+pub use gantt::{Gantt, WINDOW_S};
 pub use html::page;
 
 use crate::twin::{Finished, Summary};
@@ -69,6 +71,7 @@ impl Series {
 pub struct Recorder {
     busy: Option<Series>,
     waiting: Option<Series>,
+    gantt: Option<Gantt>,
     classes: Vec<u64>,
     users: BTreeMap<i64, (u64, f64)>,
 }
@@ -87,19 +90,30 @@ pub struct Picture {
     pub busy: Vec<(f64, f64)>,
     /// Processors that waiting jobs ask for over time.
     pub waiting: Vec<(f64, f64)>,
+    /// Two days of it, job by job.
+    #[serde(skip)]
+    pub gantt: Option<Gantt>,
     /// Bounded slowdown and the part of the jobs that was slowed at least so much.
     pub slowed: Vec<(f64, f64)>,
 }
 
 impl Recorder {
+    /// Follows two days from an instant on job by job, beside the whole.
+    pub fn with_gantt(from: Option<i64>) -> Self {
+        Self { gantt: from.map(Gantt::new), ..Self::default() }
+    }
+
     /// Takes up a job that is over. Jobs come in the order of their ends, so the first submission
     /// may be a later one's: nothing is shown of what lies before that of the first.
     pub fn add(&mut self, done: &Finished) {
         let (job, start) = (&done.job, done.start);
         let amount = job.requested as f64;
         let from = job.submit;
-        self.busy.get_or_insert_with(|| Series::new(from)).add(start, start + job.run, amount);
+        self.busy.get_or_insert_with(|| Series::new(from)).add(start, done.end, amount);
         self.waiting.get_or_insert_with(|| Series::new(from)).add(job.submit, start, amount);
+        if let Some(gantt) = &mut self.gantt {
+            gantt.add(done);
+        }
         let slowdown = done.bounded_slowdown();
         self.classes.resize(CLASSES, 0);
         let class = (slowdown.log10() * CLASSES_PER_DECADE) as usize;
@@ -117,6 +131,9 @@ impl Recorder {
         for (class, count) in self.classes.iter().enumerate() {
             let bound = 10f64.powf(class as f64 / CLASSES_PER_DECADE);
             slowed.push((bound, left as f64 / all.max(1) as f64));
+            if left == 0 {
+                break;
+            }
             left -= count;
         }
         let means_of = |series: &Option<Series>| series.as_ref().map_or(Vec::new(), Series::means);
@@ -126,6 +143,7 @@ impl Recorder {
             users: self.users.len() as u64,
             busy: means_of(&self.busy),
             waiting: means_of(&self.waiting),
+            gantt: self.gantt.clone(),
             slowed,
         }
     }

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 /// A chart's size, and the room around its plot.
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 260.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 12.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 34.0;
+pub(super) const WIDTH: f64 = 760.0;
+pub(super) const HEIGHT: f64 = 260.0;
+pub(super) const LEFT: f64 = 70.0;
+pub(super) const RIGHT: f64 = 30.0;
+pub(super) const TOP: f64 = 22.0;
+pub(super) const BOTTOM: f64 = 52.0;
 
 /// How an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn lines(lines: &[Line<'_>], x: (Axis, &str), y: (Axis, &str)) -> Str
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
             at_x(value),
-            HEIGHT - BOTTOM + 16.0
+            HEIGHT - BOTTOM + 20.0
         );
     }
     let _ = write!(
@@ -77,6 +77,60 @@ pub(super) fn lines(lines: &[Line<'_>], x: (Axis, &str), y: (Axis, &str)) -> Str
     svg
 }
 
+/// One over time for each, filled, in strips of their own over one axis of days.
+pub(super) fn strips(lines: &[Line<'_>], most: f64) -> String {
+    let all = || lines.iter().flat_map(|line| line.points.iter().copied());
+    let (x0, x1) = bounds(Axis::Days, all().map(|point| point.0));
+    let (tall, name) = (64.0, 32.0);
+    let step = tall + name + 8.0;
+    let height = step * lines.len() as f64 + 40.0;
+    let at_x = |value| LEFT + place(Axis::Days, value, x0, x1) * (WIDTH - LEFT - RIGHT);
+    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">");
+    for (at, line) in lines.iter().enumerate() {
+        let floor = step * at as f64 + name + tall;
+        let at_y = |value: f64| floor - (value / most).clamp(0.0, 1.0) * tall;
+        let mut path = String::new();
+        for (n, point) in line.points.iter().enumerate() {
+            let x = at_x(point.0);
+            if n == 0 {
+                let _ = write!(path, "M{x:.1} {floor:.1}");
+            }
+            let _ = write!(path, "L{x:.1} {:.1}", at_y(point.1));
+        }
+        let end = line.points.last().map_or(LEFT, |point| at_x(point.0));
+        let (right, label) = (WIDTH - RIGHT, LEFT - 6.0);
+        let _ = write!(
+            svg,
+            "<text x=\"{LEFT}\" y=\"{:.1}\">{}</text>\
+            <line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{floor}\" y2=\"{floor}\"/>\
+            <line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
+            <text x=\"{label}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
+            <path class=\"a{at}\" d=\"{path}L{end:.1} {floor:.1}Z\"/>",
+            floor - tall - 6.0,
+            escaped(line.name),
+            floor - tall,
+            floor - tall,
+            floor - tall + 10.0,
+            short(most),
+        );
+    }
+    for (value, label) in ticks(Axis::Days, x0, x1) {
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
+            at_x(value),
+            height - 20.0
+        );
+    }
+    let _ = write!(
+        svg,
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">days</text></svg>",
+        WIDTH - RIGHT,
+        height - 2.0
+    );
+    svg
+}
+
 /// Bars with a name and a value each, the longest as wide as there is room.
 pub(super) fn bars(rows: &[(String, f64)]) -> String {
     let most = rows.iter().map(|row| row.1).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
@@ -85,15 +139,15 @@ pub(super) fn bars(rows: &[(String, f64)]) -> String {
     let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">");
     for (at, (name, value)) in rows.iter().enumerate() {
         let y = at as f64 * step + 6.0;
-        let wide = (WIDTH - 240.0) * value / most;
+        let wide = (WIDTH - 320.0) * value / most;
         let _ = write!(
             svg,
-            "<text x=\"140\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-            <rect class=\"b{at}\" x=\"148\" y=\"{y}\" width=\"{wide:.1}\" height=\"20\" rx=\"3\"/>\
+            "<text x=\"180\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
+            <rect class=\"b{at}\" x=\"188\" y=\"{y}\" width=\"{wide:.1}\" height=\"20\" rx=\"3\"/>\
             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             y + 15.0,
             escaped(name),
-            154.0 + wide,
+            196.0 + wide,
             y + 15.0,
             short(*value)
         );
@@ -102,7 +156,7 @@ pub(super) fn bars(rows: &[(String, f64)]) -> String {
     svg
 }
 
-fn open(title: &str) -> String {
+pub(super) fn open(title: &str) -> String {
     let title = escaped(title);
     format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\"><title>{title}</title>")
 }
@@ -125,6 +179,7 @@ pub(super) fn escaped(text: &str) -> String {
 /// A number in few digits.
 pub(super) fn short(value: f64) -> String {
     match value.abs() {
+        size if size >= 1e6 && (value / 1e6).fract() < 1e-9 => format!("{:.0}M", value / 1e6),
         size if size >= 1e6 => format!("{:.1}M", value / 1e6),
         size if size >= 1e4 => format!("{:.0}k", value / 1e3),
         size if size >= 100.0 || value.fract().abs() < 1e-9 => format!("{value:.0}"),

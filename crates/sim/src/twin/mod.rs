@@ -14,10 +14,12 @@
 //! submissions too. Where nodes break, that comes first.
 
 mod faults;
+mod foresee;
 mod metrics;
 mod named;
 
 pub use faults::{FaultCounts, Faults};
+pub use foresee::{Foreseeing, Foreseen, QUANTILES, Score, foresee, score};
 pub use metrics::{BOUND_S, Summary, Totals};
 pub use named::{Estimates, NAMES, PolicyName, UnknownPolicy, learned};
 
@@ -65,6 +67,19 @@ pub struct Setting {
     pub estimates: Estimates,
     /// How nodes break, where they do.
     pub faults: Option<Faults>,
+    /// When a submission is followed by a round.
+    pub rounds: Rounds,
+}
+
+/// When a submission is followed by a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rounds {
+    /// Always.
+    #[default]
+    Each,
+    /// Where what the job asks for is free, as in predictsim's backfilling in the order of the queue.
+    /// It makes a difference only where run times are guessed and guesses are mended in between.
+    Fitting,
 }
 
 /// A job that is over.
@@ -127,6 +142,8 @@ struct Twin {
     /// Ends to come: when, in which order they were started, which, and which start of it.
     ends: BinaryHeap<Reverse<(i64, u64, u32, u32)>>,
     breakage: Option<Breakage>,
+    /// Processors that are given out.
+    busy: i64,
     started: u64,
     forget: Vec<JobId>,
 }
@@ -139,7 +156,38 @@ struct Twin {
 pub fn replay(
     setting: &Setting,
     jobs: impl IntoIterator<Item = Result<SwfJob, TraceError>>,
-    mut finished: impl FnMut(&Finished) -> std::io::Result<()>,
+    finished: impl FnMut(&Finished) -> std::io::Result<()>,
+) -> Result<FaultCounts, TwinError> {
+    drive(setting, jobs, &mut Finishing(finished))
+}
+
+/// Who looks on while a trace is replayed.
+trait Watcher {
+    /// A job was submitted, and its round is over.
+    fn submitted(&mut self, twin: &Twin, at: i64, id: u32) -> Result<(), ApplyError>;
+
+    /// A job is over.
+    fn finished(&mut self, done: &Finished) -> std::io::Result<()>;
+}
+
+/// Who is told only of what is over.
+struct Finishing<F>(F);
+
+impl<F: FnMut(&Finished) -> std::io::Result<()>> Watcher for Finishing<F> {
+    fn submitted(&mut self, _: &Twin, _: i64, _: u32) -> Result<(), ApplyError> {
+        Ok(())
+    }
+
+    fn finished(&mut self, done: &Finished) -> std::io::Result<()> {
+        (self.0)(done)
+    }
+}
+
+/// Replays jobs with somebody looking on.
+fn drive(
+    setting: &Setting,
+    jobs: impl IntoIterator<Item = Result<SwfJob, TraceError>>,
+    watcher: &mut impl Watcher,
 ) -> Result<FaultCounts, TwinError> {
     let mut twin = Twin::new(setting)?;
     let mut jobs = jobs.into_iter();
@@ -154,13 +202,18 @@ pub fn replay(
         let due = twin.due(at);
         twin.release_expected(at, &due)?;
         while let Some(job) = next.take_if(|job| job.submit == at) {
-            twin.submit(job)?;
+            let asked = job.requested;
+            let id = twin.submit(job)?;
             next = jobs.next().transpose()?;
-            twin.round(at)?;
+            if setting.rounds == Rounds::Each || i64::from(setting.processors) - twin.busy >= asked
+            {
+                twin.round(at)?;
+            }
+            watcher.submitted(&twin, at, id)?;
         }
         for id in due {
             let done = twin.end(at, id)?;
-            finished(&done)?;
+            watcher.finished(&done)?;
             twin.round(at)?;
         }
         twin.forget(at)?;
@@ -199,6 +252,7 @@ impl Twin {
             first: 1,
             ends: BinaryHeap::new(),
             breakage: None,
+            busy: 0,
             started: 0,
             forget: Vec::new(),
         })
@@ -215,7 +269,28 @@ impl Twin {
         self.live.get_mut(id.checked_sub(self.first)? as usize)
     }
 
-    fn submit(&mut self, job: SwfJob) -> Result<(), ApplyError> {
+    fn live_at(&self, id: u32) -> Option<&Live> {
+        self.live.get(id.checked_sub(self.first)? as usize)
+    }
+
+    /// Runs on with nobody to come until a job starts; `None` where it never does.
+    fn until(&mut self, id: u32) -> Result<Option<i64>, ApplyError> {
+        loop {
+            if let Some(start) = self.live_at(id).and_then(|live| live.start) {
+                return Ok(Some(start));
+            }
+            let Some(at) = self.next(None) else { return Ok(None) };
+            let due = self.due(at);
+            self.release_expected(at, &due)?;
+            for id in due {
+                self.end(at, id)?;
+                self.round(at)?;
+            }
+        }
+    }
+
+    /// Submits a job; its number here.
+    fn submit(&mut self, job: SwfJob) -> Result<u32, ApplyError> {
         let id = self.first + self.live.len() as u32;
         let asked = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
         let spec = JobSpec {
@@ -233,7 +308,8 @@ impl Twin {
         let new = Live { job, start: None, attempt: 0, kept: 0, gone: false, over: false };
         self.live.push_back(new);
         let kind = EventKind::JobSubmitted { first: JobId(id), specs: vec![Arc::new(spec)] };
-        self.event(job.submit, kind)
+        self.event(job.submit, kind)?;
+        Ok(id)
     }
 
     /// Plans and carries out.
@@ -249,6 +325,7 @@ impl Twin {
                 live.start = Some(at);
                 live.attempt = attempt;
                 let end = at.saturating_add(live.job.run - live.kept);
+                self.busy += live.job.requested;
                 self.ends.push(Reverse((end, order, job.0, attempt)));
             }
         }
@@ -303,8 +380,10 @@ impl Twin {
     fn hit(&mut self, at: i64, first: i64, size: i64) -> Result<(), ApplyError> {
         let mut order: Vec<(u64, u32)> = Vec::new();
         for Reverse((_, order_of, id, attempt)) in &self.ends {
-            let live = id.checked_sub(self.first).and_then(|at| self.live.get(at as usize));
-            if live.is_some_and(|live| live.start.is_some() && live.attempt == *attempt) {
+            if self
+                .live_at(*id)
+                .is_some_and(|live| live.start.is_some() && live.attempt == *attempt)
+            {
                 order.push((*order_of, *id));
             }
         }
@@ -324,6 +403,7 @@ impl Twin {
     /// Takes its run from a job: it waits again.
     fn lose(&mut self, at: i64, id: u32, hit: &Live) -> Result<(), ApplyError> {
         let ran = at - hit.start.unwrap_or(at);
+        self.busy -= hit.job.requested;
         let kept = self.breakage.as_mut().map_or(0, |one| one.hit(ran, hit.job.requested));
         if let Some(live) = self.live(id) {
             live.start = None;
@@ -375,6 +455,7 @@ impl Twin {
         }
         let live = *live;
         let (attempt, report) = (live.attempt, report(at, &live));
+        self.busy -= live.job.requested;
         self.forget.push(JobId(id));
         self.event(at, EventKind::JobExited { job: JobId(id), attempt, report })
     }
