@@ -2,11 +2,11 @@
 //! and a long queue. The same numbers give the same cluster on every machine.
 
 use muster_model::{
-    Access, Account, BackfillMode, CpuSet, Device, DeviceGrant, DeviceMilli, EngineName, Event,
-    EventKind, Exclusive, GpuCount, GpuScope, JobId, JobSpec, Member, MemoryRequest, Mib, Names,
-    Node, NodeCount, NodeId, NodeShare, NumaDomain, OrderMode, Owner, Partition, Placement, Policy,
-    Request, Reservation, ReservationFlag, ReservedNode, Seconds, Shares, State, TimeLimit,
-    Timestamp, Window,
+    Access, Account, BackfillMode, CpuSet, Device, DeviceGrant, DeviceMilli, EndCause, EngineName,
+    Event, EventKind, Exclusive, ExitReport, ExitStatus, GpuCount, GpuScope, JobId, JobSpec,
+    Member, MemoryRequest, Mib, Names, Node, NodeCount, NodeId, NodeShare, NumaDomain, OrderMode,
+    Owner, Partition, Placement, Policy, Request, Reservation, ReservationFlag, ReservedNode,
+    Seconds, Shares, State, TimeLimit, Timestamp, Usage, Window,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub(crate) enum Site {
     Multifactor,
     /// As that, and by fair share in a tree of accounts.
     FairShare,
+    /// The order for a low slowdown: users have a past, and some of the jobs have waited long.
+    Slowdown,
     /// So many reservations to come.
     Reservations(u32),
 }
@@ -99,6 +101,9 @@ pub(crate) fn cluster(size: Size) -> State {
         reservations(&mut state, begin, count, size.nodes);
     }
     let mut numbers = Numbers::new(1);
+    if size.site == Site::Slowdown {
+        past(&mut state, begin, size.waiting);
+    }
     run(&mut state, &mut numbers, size);
     queue(&mut state, &mut numbers, size);
     apply(&mut state, NOW, EventKind::Round);
@@ -112,6 +117,9 @@ fn policy(site: Site) -> Policy {
         let weights = &mut policy.priority.weights;
         (weights.age, weights.job_size, weights.partition) = (1000, 500, 100);
         weights.fair_share = if site == Site::FairShare { 10_000 } else { 0 };
+    }
+    if site == Site::Slowdown {
+        policy = Policy::standard();
     }
     policy
 }
@@ -135,6 +143,54 @@ fn accounts(state: &mut State, at: Timestamp) {
         account.members = users.map(|user| (format!("user{user}"), Member::default())).collect();
         apply(state, at, EventKind::AccountSet { account });
     }
+}
+
+/// Each of the 200 users ran three jobs, from seconds to hours. The longest waited half as long again
+/// as any of the jobs will have that wait now, so some of those come first, and some of these are
+/// promised a start.
+fn past(state: &mut State, at: Timestamp, waiting: u32) {
+    let mut numbers = Numbers::new(5);
+    let longest = u64::from(waiting) * 3 / 2000;
+    for n in 0..600u32 {
+        let mut spec = running_spec(1, Seconds(7200));
+        let user = n % 200;
+        spec.owner = Owner { uid: 1000 + user, gid: 1000, user: format!("user{user}") };
+        let job = submit(state, at, spec);
+        let from = at.plus(Seconds(longest));
+        let share = NodeShare {
+            node: NodeId(0),
+            tasks: 1,
+            cpus: (0..CPUS / GPUS).collect(),
+            memory: Mib(MEMORY / u64::from(GPUS)),
+            ..NodeShare::default()
+        };
+        let placement = Arc::new(Placement {
+            partition: "main".to_owned(),
+            nodes: vec![share],
+            ..Placement::default()
+        });
+        let time_limit = TimeLimit::Of(Seconds(7200));
+        apply(state, from, EventKind::JobPlaced { job, attempt: 1, placement, time_limit });
+        apply(state, from, EventKind::JobStarted { job, attempt: 1 });
+        let length = 1u64 << numbers.below(13);
+        end(state, job, from.plus(Seconds(length + numbers.below(length))), EndCause::Exited);
+    }
+}
+
+/// A job ends.
+pub(crate) fn end(state: &mut State, job: JobId, at: Timestamp, cause: EndCause) {
+    let Some(record) = state.jobs.get(&job) else { return };
+    let (attempt, started) = (record.attempt, record.started);
+    let report = ExitReport {
+        status: ExitStatus::default(),
+        cause,
+        started,
+        ended: at,
+        usage: Usage::default(),
+        message: String::new(),
+        steps: Vec::new(),
+    };
+    apply(state, at, EventKind::JobExited { job, attempt, report });
 }
 
 /// Windows of two hours on sixteen nodes each, one beginning every quarter of an hour.

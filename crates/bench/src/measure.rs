@@ -3,8 +3,7 @@
 use crate::cluster::{self, NOW, Numbers, Site, Size, apply};
 use crate::report::Report;
 use muster_model::{
-    Availability, Decision, EndCause, EventKind, ExitReport, ExitStatus, JobId, NodeId, Plan,
-    Promise, State, Usage,
+    Availability, Decision, EndCause, EventKind, JobId, NodeId, Plan, Promise, State,
 };
 use muster_planner::{Budget, Planner};
 use std::sync::Arc;
@@ -34,6 +33,7 @@ pub(crate) fn all(quick: bool, only: Option<&str>, report: &mut Report) {
     let sites = [
         ("multifactor order", Site::Multifactor),
         ("fair share", Site::FairShare),
+        ("slowdown order", Site::Slowdown),
         ("200 reservations", Site::Reservations(200)),
     ];
     for (name, site) in sites {
@@ -180,7 +180,7 @@ fn growth(quick: bool, report: &mut Report) {
 fn incremental(name: &str, state: &mut State, planner: &mut Planner, report: &mut Report) {
     let mut numbers = Numbers::new(7);
     let ended = state.index.active.iter().nth(100).copied().unwrap_or_default();
-    exit(state, ended, EndCause::Exited);
+    cluster::end(state, ended, NOW, EndCause::Exited);
     round(name, "after a job's end", state, planner, Some(INCREMENTAL_MS), report);
     let (request, limit) = cluster::distinct(&mut numbers, 424_242);
     cluster::submit(state, NOW, cluster::spec(request, limit, 5));
@@ -190,7 +190,7 @@ fn incremental(name: &str, state: &mut State, planner: &mut Planner, report: &mu
     let availability = Availability::Down { reason: "no answer".to_owned(), since: NOW };
     apply(state, NOW, EventKind::NodeAvailability { node, availability });
     for job in lost {
-        exit(state, job, EndCause::NodeLost);
+        cluster::end(state, job, NOW, EndCause::NodeLost);
     }
     round(name, "after a node's failure", state, planner, Some(INCREMENTAL_MS), report);
 }
@@ -264,21 +264,6 @@ fn carry_out(state: &mut State, plan: &Plan) {
             apply(state, NOW, EventKind::JobStarted { job, attempt });
         }
     }
-}
-
-fn exit(state: &mut State, job: JobId, cause: EndCause) {
-    let Some(record) = state.jobs.get(&job) else { return };
-    let (attempt, started) = (record.attempt, record.started);
-    let report = ExitReport {
-        status: ExitStatus::default(),
-        cause,
-        started,
-        ended: NOW,
-        usage: Usage::default(),
-        message: String::new(),
-        steps: Vec::new(),
-    };
-    apply(state, NOW, EventKind::JobExited { job, attempt, report });
 }
 
 /// The most memory that this process had, from `/proc/self/status`; zero where that is not there.

@@ -98,7 +98,9 @@ pub use preempt::{
     Amounts, Claim, Eviction, PreemptMode, PreemptRules, Preemption, Quota, QuotaAmount, Victim,
     VictimOrder,
 };
-pub use priority::{Factors, FairShareMode, Priorities, PriorityPolicy, UsageReset, Weights};
+pub use priority::{
+    Capacity, Factors, FairShareMode, Priorities, PriorityPolicy, Steady, UsageReset, Weights,
+};
 pub use qos::{Qos, QosFlags, QosLimits};
 pub use reason::{Reason, RuleKind, RuleTally};
 pub use request::{

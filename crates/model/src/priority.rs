@@ -11,9 +11,7 @@
 
 use crate::tres::BillingMode;
 use crate::usage::UsageReset as Reset;
-use crate::{
-    FairShare, Job, MemoryRequest, Partition, Seconds, State, Timestamp, Tres, TresKind, is_default,
-};
+use crate::{FairShare, Job, MemoryRequest, Seconds, State, Timestamp, Tres, TresKind, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -149,21 +147,78 @@ pub struct Factors {
 impl Factors {
     /// The priority: the sum of all terms, or the one set by hand.
     pub fn sum(&self) -> i64 {
+        self.steady().with(self.age.1, self.fair_share.1)
+    }
+
+    /// The part of it that neither time nor use changes.
+    fn steady(&self) -> Steady {
         if let Some(by_hand) = self.by_hand {
-            return i64::from(by_hand);
+            return Steady::ByHand(by_hand);
         }
-        let terms = [
-            self.site,
-            self.age.1,
-            self.association.1,
-            self.fair_share.1,
-            self.job_size.1,
-            self.partition.1,
-            self.qos.1,
-        ];
-        let terms = terms.into_iter();
-        let all = terms.chain(self.tres.values().map(|(_, term)| *term));
-        all.fold(0i64, i64::saturating_add).saturating_sub(self.nice)
+        let terms = [self.site, self.association.1, self.job_size.1, self.partition.1, self.qos.1];
+        let all = terms.into_iter().chain(self.tres.values().map(|(_, term)| *term));
+        Steady::Sum(all.map(i128::from).sum::<i128>() - i128::from(self.nice))
+    }
+}
+
+/// What of a job's priority stays as it is while rules, nodes and the job do: all but age and fair
+/// share. Whoever orders many jobs again and again keeps it for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steady {
+    /// It is set by hand, whatever else there is.
+    ByHand(u32),
+    /// The sum of the other terms.
+    Sum(i128),
+}
+
+impl Steady {
+    /// The priority with the terms of age and fair share; as much of it as there are numbers for.
+    pub fn with(self, age: i64, fair_share: i64) -> i64 {
+        match self {
+            Self::ByHand(priority) => i64::from(priority),
+            Self::Sum(sum) => {
+                let sum = sum + i128::from(age) + i128::from(fair_share);
+                i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
+            }
+        }
+    }
+}
+
+/// What the nodes have, all of them and those of each partition: what sizes are parts of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    cluster: Tres,
+    /// Empty where no resource has a weight.
+    partitions: BTreeMap<String, Tres>,
+}
+
+impl Capacity {
+    /// Costs a look at each node.
+    pub fn of(state: &State) -> Self {
+        let weighs = !state.policy.priority.weights.tres.is_empty();
+        let partitions = state.partitions.values().filter(|_| weighs);
+        Self {
+            cluster: capacity(state.nodes.values()),
+            partitions: partitions
+                .map(|p| (p.name.clone(), capacity(state.partition_nodes(p))))
+                .collect(),
+        }
+    }
+
+    /// True where a node that becomes another changes it.
+    pub fn differs(before: &crate::Node, after: &crate::Node) -> bool {
+        let models = |node: &crate::Node| -> Vec<String> {
+            node.devices.iter().map(|device| device.model.clone()).collect()
+        };
+        before.cpu_count() != after.cpu_count()
+            || before.memory != after.memory
+            || before.gres != after.gres
+            || models(before) != models(after)
+    }
+
+    /// How much there is of a kind.
+    pub fn get(&self, kind: &TresKind) -> u64 {
+        self.cluster.get(kind)
     }
 }
 
@@ -179,22 +234,28 @@ pub struct Priorities<'a> {
     highest_partition: u32,
     highest_qos: u32,
     highest_association: u32,
-    cluster: Tres,
-    partitions: BTreeMap<&'a str, Tres>,
+    capacity: Arc<Capacity>,
 }
 
 impl<'a> Priorities<'a> {
     /// Prepares them.
     pub fn new(state: &'a State, now: Timestamp) -> Self {
-        let weights = &state.policy.priority.weights;
-        let shares =
-            if weights.fair_share > 0 { FairShare::new(state, now) } else { FairShare::default() };
-        let all = |p: &'a Partition| capacity(state.partition_nodes(p));
-        let partitions = state.partitions.values().filter(|_| !weights.tres.is_empty());
+        Self::with(state, now, Arc::new(Capacity::of(state)))
+    }
+
+    /// Prepares them, given what the nodes have.
+    pub fn with(state: &'a State, now: Timestamp, capacity: Arc<Capacity>) -> Self {
+        let counts = state.policy.priority.weights.fair_share > 0;
+        let shares = if counts { FairShare::new(state, now) } else { FairShare::default() };
+        Self { shares: Arc::new(shares), ..Self::without_use(state, now, capacity) }
+    }
+
+    /// Prepares all but fair share, which counts as if nobody had a share.
+    pub fn without_use(state: &'a State, now: Timestamp, capacity: Arc<Capacity>) -> Self {
         Self {
             state,
             now,
-            shares: Arc::new(shares),
+            shares: Arc::default(),
             highest_partition: state.partitions.values().map(|p| p.priority).max().unwrap_or(0),
             highest_qos: state.qos.values().map(|q| q.priority).max().unwrap_or(0),
             highest_association: state
@@ -203,14 +264,29 @@ impl<'a> Priorities<'a> {
                 .flat_map(|account| account.priorities())
                 .max()
                 .unwrap_or(0),
-            cluster: capacity(state.nodes.values()),
-            partitions: partitions.map(|p| (p.name.as_str(), all(p))).collect(),
+            capacity,
         }
     }
 
     /// The priority that orders a job.
     pub fn of(&self, job: &Job) -> i64 {
         self.factors(job).sum()
+    }
+
+    /// What of it stays as it is while rules, nodes and the job do.
+    pub fn steady(&self, job: &Job) -> Steady {
+        self.factors(job).steady()
+    }
+
+    /// The term of age of a job whose age counts from an instant.
+    pub fn age_term(&self, since: Timestamp) -> i64 {
+        term(self.age(since), self.state.policy.priority.weights.age).1
+    }
+
+    /// The term of fair share of a user in an account.
+    pub fn fair_share_term(&self, account: &str, user: &str) -> i64 {
+        let weight = self.state.policy.priority.weights.fair_share;
+        term(self.shares.factor(account, user), weight).1
     }
 
     /// A job's factors and terms.
@@ -220,9 +296,6 @@ impl<'a> Priorities<'a> {
             return Factors { by_hand: spec.priority, ..Factors::default() };
         }
         let weights = &self.state.policy.priority.weights;
-        let term = |factor: u64, weight: u32| {
-            (factor, (u128::from(factor) * u128::from(weight) / u128::from(WHOLE)) as i64)
-        };
         let of_partitions =
             spec.partitions.iter().filter_map(|name| self.state.partitions.get(name));
         let partition = of_partitions.map(|p| p.priority).max().unwrap_or(0);
@@ -234,7 +307,7 @@ impl<'a> Priorities<'a> {
         Factors {
             by_hand: None,
             site: spec.site_factor,
-            age: term(self.age(job), weights.age),
+            age: term(self.age(Self::since(self.state, job)), weights.age),
             association: term(part(association, self.highest_association), weights.association),
             fair_share: term(
                 self.shares.factor(&spec.account, &spec.owner.user),
@@ -243,7 +316,7 @@ impl<'a> Priorities<'a> {
             job_size: term(self.size(job), weights.job_size),
             partition: term(part(partition, self.highest_partition), weights.partition),
             qos: term(part(qos, self.highest_qos), weights.qos),
-            tres: self.tres(job, term),
+            tres: self.tres(job),
             nice: spec.nice,
         }
     }
@@ -257,8 +330,8 @@ impl<'a> Priorities<'a> {
         }
     }
 
-    fn age(&self, job: &Job) -> u64 {
-        let waited = self.now.millis().saturating_sub(Self::since(self.state, job).millis());
+    fn age(&self, since: Timestamp) -> u64 {
+        let waited = self.now.millis().saturating_sub(since.millis());
         let waited = u64::try_from(waited).unwrap_or(0);
         let most = self.state.policy.priority.max_age.0.saturating_mul(1000).max(1);
         fraction(waited, most)
@@ -269,7 +342,7 @@ impl<'a> Priorities<'a> {
         let nodes = u64::from(job.spec.request.nodes_min());
         let cpus = least(&job.spec.request).get(&TresKind::Cpu);
         let (all_nodes, all_cpus) =
-            (self.cluster.get(&TresKind::Node), self.cluster.get(&TresKind::Cpu));
+            (self.capacity.get(&TresKind::Node), self.capacity.get(&TresKind::Cpu));
         if policy.size_over_time {
             let minutes = job.time_limit.seconds().map_or(u64::MAX, |s| (s.0 / 60).max(1));
             // CPUs of so many average nodes, or those asked for; over minutes, against all CPUs.
@@ -281,21 +354,22 @@ impl<'a> Priorities<'a> {
         if policy.favour_small { WHOLE - large } else { large }
     }
 
-    fn tres(
-        &self,
-        job: &Job,
-        term: impl Fn(u64, u32) -> (u64, i64),
-    ) -> BTreeMap<TresKind, (u64, i64)> {
+    fn tres(&self, job: &Job) -> BTreeMap<TresKind, (u64, i64)> {
         let weights = &self.state.policy.priority.weights.tres;
         if weights.is_empty() {
             return BTreeMap::new();
         }
         let asked = least(&job.spec.request);
-        let of = job.spec.partitions.iter().find_map(|name| self.partitions.get(name.as_str()));
+        let of = job.spec.partitions.iter().find_map(|name| self.capacity.partitions.get(name));
         let of = |kind: &TresKind| of.map_or(0, |all| all.get(kind));
         let factor = |kind: &TresKind| fraction(asked.get(kind), of(kind));
         weights.iter().map(|(kind, weight)| (kind.clone(), term(factor(kind), *weight))).collect()
     }
+}
+
+/// A factor with what it comes to at a weight.
+fn term(factor: u64, weight: u32) -> (u64, i64) {
+    (factor, (u128::from(factor) * u128::from(weight) / u128::from(WHOLE)) as i64)
 }
 
 /// `part` of `whole` in billionths, at most one; zero of nothing.

@@ -96,13 +96,16 @@ impl State {
     /// What a job is likely to run by its user's last two runs: their mean in whole seconds, at least
     /// one and at most its limit; its limit while there is none.
     pub fn run_by_last(&self, job: &Job) -> TimeLimit {
+        within_limit(self.mean_of_last(job.spec.owner.uid), job.time_limit)
+    }
+
+    /// The mean of a user's last two run times in whole seconds; `None` while there is none.
+    pub fn mean_of_last(&self, uid: u32) -> Option<Seconds> {
         let (mut sum, mut count) = (0u64, 0u64);
-        for run in self.last_runs(job.spec.owner.uid).take(2) {
+        for run in self.last_runs(uid).take(2) {
             (sum, count) = (sum.saturating_add(run.0), count + 1);
         }
-        let Some(mean) = sum.checked_div(count) else { return job.time_limit };
-        let capped = job.time_limit.seconds().map_or(mean, |limit| mean.min(limit.0));
-        TimeLimit::Of(Seconds(capped.max(1)))
+        sum.checked_div(count).map(Seconds)
     }
 
     /// Takes down how long a job waited that has just been placed.
@@ -115,6 +118,14 @@ impl State {
         let memory = self.policy.wait_guard.memory;
         self.waits.note(at, memory, at.since(eligible), likely);
     }
+}
+
+/// What a job with this limit is likely to run by such a mean: at least a second and at most the
+/// limit, the limit where there is no mean.
+pub fn within_limit(mean: Option<Seconds>, limit: TimeLimit) -> TimeLimit {
+    let Some(mean) = mean else { return limit };
+    let capped = limit.seconds().map_or(mean, |limit| mean.min(limit));
+    TimeLimit::Of(capped.max(Seconds(1)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::budget::Budget;
 use crate::outcome::Outcome;
 use crate::queue::{Queue, makes_uid_matter};
 use crate::world::World;
-use muster_model::{Job, JobId, State, Timestamp};
+use muster_model::{Capacity, Job, JobId, State, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -92,6 +92,7 @@ impl Cache {
         self.seen = state.clone();
         let uid_matters = self.uid_matters();
         self.queue.advance(state, uid_matters, now);
+        self.queue.learn_terms(state);
     }
 
     fn rebuild(&mut self, state: &State, now: Timestamp) {
@@ -107,6 +108,7 @@ impl Cache {
         for job in state.index.pending.iter().filter_map(|id| state.jobs.get(id)) {
             self.queue.add(state, uid_matters, job);
         }
+        self.queue.learn_terms(state);
     }
 
     /// Rare changes on which too much depends: rules, partitions, the set of nodes.
@@ -122,10 +124,11 @@ impl Cache {
     }
 
     fn follow_nodes(&mut self, state: &State) {
-        let (mut moved, mut changed) = (false, false);
+        let (mut moved, mut changed, mut counts) = (false, false, false);
         for item in self.seen.nodes.diff(&state.nodes) {
             if let imbl::ordmap::DiffItem::Update { old: (_, before), new: (_, node) } = item {
                 moved |= before.switches != node.switches || before.labels != node.labels;
+                counts |= Capacity::differs(before, node);
                 self.world.describe(node);
                 changed = true;
             }
@@ -135,6 +138,9 @@ impl Cache {
         }
         if changed {
             self.world.set_waste(state);
+        }
+        if counts {
+            self.queue.terms.recount(state);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Which waiting jobs are promised a start.
 
 use crate::ask::Ask;
+use crate::order::OrderKey;
 use crate::slowdown::{is_more, promised_after};
 use muster_model::{BackfillDepth, BackfillMode, Job, JobId, Seconds, State, Timestamp};
 use std::collections::BTreeMap;
@@ -93,6 +94,19 @@ impl Depth {
         let since = job.eligible.unwrap_or(self.now);
         let firsts = asks.iter().flatten().filter_map(|ask| self.since.get(ask.lane()));
         firsts.into_iter().any(|first| nearly_as_old(self.now, *first, since, part))
+    }
+
+    /// True where who has waited long by the record has a promise.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.by_record.is_some()
+    }
+
+    /// True where a job with this place in the queue has waited so long. Under the order that has a
+    /// record, places hold since when jobs are free to start.
+    pub(crate) fn is_due(&self, key: OrderKey) -> bool {
+        let waited = if key.2 == Timestamp::NEVER { Seconds(0) } else { self.now.since(key.2) };
+        let due = |(part, record)| is_more(waited, part, record);
+        self.total < self.bounds.total && self.by_record.is_some_and(due)
     }
 
     /// True where the first waiting job of the lane ([`Ask::lane`]) has its promise.

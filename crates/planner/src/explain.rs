@@ -138,7 +138,7 @@ fn room_makers(
 pub(crate) fn reasons(cache: &mut Cache, state: &State, id: JobId, now: Timestamp) -> Vec<Reason> {
     let Some(job) = state.jobs.get(&id).filter(|j| j.is_pending()) else { return Vec::new() };
     let memo = cache.planned(state, now);
-    let order = Keys::new(state, now);
+    let order = Keys::of_queue(state, now, &cache.queue.terms);
     let key = order.of(first(state, job));
     let ahead = memo.outcome.count_ahead(&cache.queue, &order, key);
     all_reasons(&Reasoner::new(cache, state, now, &memo.outcome), state, job, ahead)
@@ -172,11 +172,13 @@ const fn waits_for_time(reason: &Reason) -> bool {
 
 /// The waiting jobs before this place in the queue, in order.
 fn jobs_ahead(cache: &Cache, order: &Keys<'_>, key: OrderKey) -> Vec<JobId> {
-    let shapes = cache.queue.shapes.iter().flatten();
+    let shapes = cache.queue.shapes.iter().enumerate();
     let mut keys: Vec<OrderKey> = shapes
-        .flat_map(|shape| {
+        .filter_map(|(at, shape)| Some((cache.queue.terms.of(at), shape.as_ref()?)))
+        .flat_map(|(terms, shape)| {
             // Jobs of a shape keep their order, so the first that is behind ends it.
-            shape.waiting.iter().map(|own| order.live(*own)).take_while(|own| *own < key)
+            let places = shape.waiting.iter().map(move |own| order.live(*own, terms));
+            places.take_while(|own| *own < key)
         })
         .collect();
     keys.sort_unstable();

@@ -42,7 +42,9 @@ impl Round<'_> {
         let Some(shape) = self.cache.queue.shapes[at].as_ref() else { return false };
         let (gate, fit) = (shape.gate, shape.fit);
         let is_plain = self.limits.is_idle() && self.state.policy.backfill != BackfillMode::None;
-        let Some(gate) = gate.filter(|_| is_plain && !walk.depth.goes_on()) else { return false };
+        let Some(gate) = gate.filter(|_| is_plain && (walk.owes || !walk.depth.goes_on())) else {
+            return false;
+        };
         if self.can_make_room() {
             return false;
         }

@@ -16,6 +16,7 @@
 mod affinity;
 mod alternatives;
 mod ask;
+mod behind;
 mod budget;
 mod cache;
 mod coming;
@@ -59,6 +60,7 @@ mod suggest;
 mod switches;
 pub mod taints;
 mod tally;
+mod terms;
 mod timeline;
 mod together;
 pub mod topology;

@@ -9,11 +9,12 @@
 //! Under the order for a low slowdown the jobs of a shape have one user, too, so again only the time
 //! since they are free to start tells them apart.
 //!
-//! So a round costs associations × log associations for fair share, and one priority for each shape
-//! and each job that has its turn, never one for each waiting job.
+//! So a round costs associations × log associations for fair share, and a sum of numbers for each
+//! shape and each job that has its turn (module `terms`), never a priority for each waiting job.
 
 use crate::ask::Ask;
-use crate::slowdown::Weigher;
+use crate::slowdown::{Past, Weigher};
+use crate::terms::{AllTerms, Terms};
 use muster_model::{Job, JobId, OrderMode, Priorities, State, Timestamp};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -65,46 +66,81 @@ pub(crate) struct Keys<'a> {
 /// What a live place rests on beside the waiting key.
 enum By<'a> {
     Submission,
-    Factors(Box<Priorities<'a>>),
-    Slowdown(Weigher<'a>),
+    /// The terms of fair share by association.
+    Factors(Box<Priorities<'a>>, Vec<i64>),
+    /// How the users' last jobs ran.
+    Slowdown(Weigher<'a>, Vec<Past>),
 }
 
 impl<'a> Keys<'a> {
-    pub(crate) fn new(state: &'a State, now: Timestamp) -> Self {
+    /// Of a state that no planner follows: costs a look at each node.
+    fn new(state: &'a State, now: Timestamp) -> Self {
+        Self::of_queue(state, now, &AllTerms::new(state))
+    }
+
+    /// Given the terms of the shapes.
+    pub(crate) fn of_queue(state: &'a State, now: Timestamp, terms: &AllTerms) -> Self {
         let by = match state.policy.order {
             OrderMode::Fifo => By::Submission,
-            OrderMode::Multifactor => By::Factors(Box::new(Priorities::new(state, now))),
-            OrderMode::Slowdown => By::Slowdown(Weigher::new(state, now)),
+            OrderMode::Multifactor => {
+                let priorities = Priorities::with(state, now, terms.capacity());
+                let term = |who: &(String, String)| priorities.fair_share_term(&who.0, &who.1);
+                let shares = terms.associations().iter().map(term).collect();
+                By::Factors(Box::new(priorities), shares)
+            }
+            OrderMode::Slowdown => {
+                let past = terms.users().iter().map(|uid| Past::of(state, *uid)).collect();
+                By::Slowdown(Weigher::new(state, now, &terms.capacity()), past)
+            }
         };
         Self { state, by }
     }
 
     /// The place of a job, also of one that is otherwise than the state has it.
     pub(crate) fn of(&self, job: &Job) -> OrderKey {
-        self.live_of(waiting_key(self.state, job), job)
-    }
-
-    /// The place of the job with this waiting key.
-    pub(crate) fn live(&self, key: OrderKey) -> OrderKey {
-        match self.state.jobs.get(&key.3) {
-            Some(job) => self.live_of(key, job),
-            None => key,
-        }
-    }
-
-    fn live_of(&self, key: OrderKey, job: &Job) -> OrderKey {
+        let key = waiting_key(self.state, job);
         let rank = match &self.by {
             By::Submission => return key,
-            By::Factors(priorities) => Rank::of(priorities.of(job)),
-            By::Slowdown(weigher) => Rank(key.1.0, weigher.rank(job)),
+            By::Factors(priorities, _) => Rank::of(priorities.of(job)),
+            By::Slowdown(weigher, _) => Rank(key.1.0, weigher.rank(job)),
+        };
+        (key.0, rank, key.2, key.3)
+    }
+
+    /// The place of the job with this waiting key in a shape with these terms.
+    pub(crate) fn live(&self, key: OrderKey, terms: Option<Terms>) -> OrderKey {
+        let rank = match (&self.by, terms) {
+            (By::Submission, _) => return key,
+            (By::Factors(priorities, shares), Some(Terms::Factors(steady, who))) => {
+                let share = shares.get(who as usize).copied().unwrap_or(0);
+                Rank::of(steady.with(priorities.age_term(key.2), share))
+            }
+            (By::Slowdown(weigher, past), Some(Terms::Weighed(size, limit, user))) => {
+                let since = Some(key.2).filter(|at| *at != Timestamp::NEVER);
+                let rank = past.get(user as usize);
+                let rank = rank.map(|past| weigher.rank_of(*past, size, limit, since));
+                Rank(key.1.0, rank.unwrap_or(0))
+            }
+            _ => return self.state.jobs.get(&key.3).map_or(key, |job| self.of(job)),
+        };
+        (key.0, rank, key.2, key.3)
+    }
+
+    /// The waiting key of the job with this place.
+    pub(crate) fn waiting(&self, key: OrderKey) -> OrderKey {
+        let rank = match self.by {
+            By::Submission => key.1,
+            By::Factors(..) => Rank::of(0),
+            By::Slowdown(..) => Rank(key.1.0, 0),
         };
         (key.0, rank, key.2, key.3)
     }
 
     /// What orders jobs behind a promise: their weight whatever they waited, else their likely run.
-    pub(crate) fn behind(&self, job: &Job, asks: &[Vec<Ask>]) -> u128 {
-        if let By::Slowdown(weigher) = &self.by {
-            return weigher.weight(job);
+    pub(crate) fn behind(&self, terms: Option<Terms>, asks: &[Vec<Ask>]) -> u128 {
+        if let (By::Slowdown(_, past), Some(Terms::Weighed(size, limit, user))) = (&self.by, terms)
+        {
+            return past.get(user as usize).map_or(u128::MAX, |past| past.weight(size, limit));
         }
         let likely = asks.iter().flatten().map(|ask| ask.likely.seconds());
         likely.map(|run| run.map_or(u128::MAX, |run| u128::from(run.0))).max().unwrap_or(0)
@@ -112,21 +148,25 @@ impl<'a> Keys<'a> {
 
     /// How many of a shape's waiting jobs come before a place. They keep their order among each
     /// other, so the ends of the set decide for most.
-    pub(crate) fn count_before(&self, waiting: &BTreeSet<OrderKey>, key: OrderKey) -> usize {
+    pub(crate) fn count_before(
+        &self,
+        (waiting, terms): (&BTreeSet<OrderKey>, Option<Terms>),
+        key: OrderKey,
+    ) -> usize {
         if matches!(self.by, By::Submission) {
             return waiting.range(..key).count();
         }
         match waiting.last() {
-            Some(last) if self.live(*last) < key => waiting.len(),
-            _ => waiting.iter().take_while(|own| self.live(**own) < key).count(),
+            Some(last) if self.live(*last, terms) < key => waiting.len(),
+            _ => waiting.iter().take_while(|own| self.live(**own, terms) < key).count(),
         }
     }
 
     /// The priority that places a job.
     pub(crate) fn priority(&self, job: &Job) -> i64 {
         match &self.by {
-            By::Factors(priorities) => priorities.of(job),
-            By::Submission | By::Slowdown(_) => fifo_priority(self.state, job),
+            By::Factors(priorities, _) => priorities.of(job),
+            By::Submission | By::Slowdown(..) => fifo_priority(self.state, job),
         }
     }
 }

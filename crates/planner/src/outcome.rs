@@ -43,7 +43,8 @@ impl Outcome {
             1 => 1,
             _ => {
                 let shape = queue.shapes.get(first.at as usize).and_then(Option::as_ref);
-                shape.map_or(0, |shape| keys.count_before(&shape.waiting, key))
+                let terms = queue.terms.of(first.at as usize);
+                shape.map_or(0, |shape| keys.count_before((&shape.waiting, terms), key))
             }
         };
         self.firsts[..upto].iter().map(before).sum()

@@ -9,19 +9,20 @@
 //! jobs and at what ends before the head's start, and following an event costs a place in a sorted
 //! list.
 
+mod by_weight;
 mod profile;
 
 use crate::depth::nearly_as_old;
 use crate::free::effective_end;
 use crate::simple::{Simple, simple};
-use crate::slowdown::{Weigher, is_more, promised_after};
+use crate::slowdown::Weigher;
 use muster_model::{
     BackfillDepth, BackfillMode, Decision, Event, EventKind, Job, JobId, Mib, NOBODY, NodeId,
     NodeShare, OrderMode, Partition, Placement, Plan, Policy, Preemption, Promise, PromisedShare,
     Seconds, Start, State, TimeLimit, Timestamp, Topology, Work,
 };
 use profile::Profile;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A waiting job; in the order of the queue.
@@ -206,7 +207,7 @@ impl Pool {
             Simple::Waits { cpus, length, likely } => {
                 let (rank, likely) = match state.policy.order {
                     OrderMode::Slowdown => {
-                        (Weigher::new(state, now).weight(job), crate::slowdown::likely(state, job))
+                        (self.weigher(state, now).weight(job), crate::slowdown::likely(state, job))
                     }
                     _ if state.policy.backfills_shortest_first() => {
                         (u128::from(likely.0), Seconds(0))
@@ -228,6 +229,10 @@ impl Pool {
             }
         }
         Some(())
+    }
+
+    fn weigher<'a>(&self, state: &'a State, now: Timestamp) -> Weigher<'a> {
+        Weigher::of(state, now, u64::from(self.total))
     }
 
     fn hold(&mut self, new: Running) {
@@ -380,45 +385,6 @@ impl Round<'_> {
         } else {
             self.backfill(queue, start, &mut spare);
         }
-    }
-
-    /// Starts by rank, after those who have waited too long; then as [`Self::easy`], with a promise
-    /// for everybody who has waited so long by the record.
-    fn slowdown(&mut self, mode: BackfillMode, state: &State) {
-        let (pool, now) = (self.pool, self.now);
-        let weigher = Weigher::new(state, now);
-        let wait = |w: &Waiting| now.since(w.submitted);
-        let first = |w: &&Waiting| weigher.comes_first(wait(w), w.likely);
-        let fits = |w: &&Waiting| w.cpus <= pool.total;
-        let mut queue = pool.waiting.iter().filter(fits).filter(first);
-        let old = queue.by_ref().find(|w| !self.starts_now(w));
-        let by_rank = || pool.by_rank.iter().map(|(_, w)| w).filter(fits);
-        let head = old.or_else(|| by_rank().filter(|w| !first(w)).find(|w| !self.starts_now(w)));
-        let Some(head) = head else { return };
-        let (start, mut spare) = self.earliest(head);
-        self.promises.push((start, *head));
-        if mode == BackfillMode::None {
-            return;
-        }
-        let (part, record) = promised_after(state);
-        let due = |w: &&Waiting| is_more(wait(w), part, record);
-        let total = u64::from(state.policy.backfill_depth.total);
-        let due: Vec<&Waiting> = queue.filter(due).collect();
-        let done: BTreeSet<JobId> = self.starts.iter().map(|w| w.id).chain([head.id]).collect();
-        let rest = by_rank().filter(|w| !done.contains(&w.id));
-        if due.is_empty() || total < 2 {
-            return self.backfill(rest, start, &mut spare);
-        }
-        let mut profile = self.promised();
-        let mut dealt = BTreeSet::new();
-        for waiting in due {
-            if (self.promises.len() as u64) >= total {
-                break;
-            }
-            self.promise(waiting, &mut profile);
-            dealt.insert(waiting.id);
-        }
-        self.fill(rest.filter(|w| !dealt.contains(&w.id)), &mut profile);
     }
 
     /// What is free from each instant on beside what starts, and beside the first promise.

@@ -2,9 +2,11 @@
 
 use crate::ask::Ask;
 use crate::order::{OrderKey, waiting_key};
+use crate::outcome::First;
 use crate::print::Print;
 use crate::reservations::{magnetic, ways, ways_among};
 use crate::shared::{SharedPartitions, SharedRequest};
+use crate::terms::AllTerms;
 use crate::wants::{Catalogue, Wants};
 use muster_model::{
     Exclusive, Job, JobId, OrderMode, Partition, Seconds, State, TimeLimit, Timestamp,
@@ -151,6 +153,11 @@ pub(crate) struct Queue {
     catalogue: Catalogue,
     /// The reservations that take jobs which do not name them.
     magnetic: Vec<String>,
+    /// What the places of shapes rest on.
+    pub(crate) terms: AllTerms,
+    /// The shapes in the order that they had in the last round; of no meaning but that sorting
+    /// them again is cheap.
+    pub(crate) sorted: Vec<u32>,
 }
 
 /// The jobs that start together with this one: itself, or all components where it is the first.
@@ -205,7 +212,7 @@ impl Queue {
     /// An empty queue for jobs of a state, at an instant.
     pub(crate) fn new(state: &State, now: Timestamp) -> Self {
         let (classes, magnetic) = (Classes::of(state), magnetic(state));
-        Self { now, classes, magnetic, ..Self::default() }
+        Self { now, classes, magnetic, terms: AllTerms::new(state), ..Self::default() }
     }
 
     /// Takes up a waiting job. A component's group is taken up with its first component.
@@ -288,6 +295,15 @@ impl Queue {
         }
     }
 
+    /// Works out what the places of new shapes rest on.
+    pub(crate) fn learn_terms(&mut self, state: &State) {
+        let shapes = &self.shapes;
+        self.terms.learn(state, |at| {
+            let first = shapes.get(at)?.as_ref()?.waiting.first()?;
+            state.jobs.get(&first.3)
+        });
+    }
+
     /// What is known of shapes by number, by what they are: numbers change from state to state.
     pub(crate) fn by_shape<T: Clone>(
         &self,
@@ -308,6 +324,20 @@ impl Queue {
             Some((*self.by_key.get(&(key.print, Arc::clone(key)))?, known))
         };
         by_shape.iter().filter_map(of).collect()
+    }
+
+    /// Keeps the order of the shapes for the next round; who has nobody waiting comes last.
+    pub(crate) fn keep_sorted(&mut self, firsts: &[First]) {
+        self.sorted.clear();
+        self.sorted.extend(firsts.iter().map(|first| first.at));
+        if self.sorted.len() < self.shapes.len() {
+            let mut rest = vec![true; self.shapes.len()];
+            for first in firsts {
+                rest[first.at as usize] = false;
+            }
+            let rest = rest.iter().enumerate().filter(|(_, rest)| **rest);
+            self.sorted.extend(rest.map(|(at, _)| at as u32));
+        }
     }
 
     /// The shapes that came since this was last called.
@@ -398,6 +428,7 @@ impl Queue {
         self.catalogue = catalogue;
         let waiting = BTreeSet::new();
         self.shapes[at] = Some(Shape { array: key.array, waiting, asks, fit, gate: None });
+        self.terms.came(at);
         self.fresh.insert(at);
         at
     }

@@ -69,11 +69,11 @@ pub(crate) fn all(
     let mut queued: Vec<(OrderKey, usize)> = Vec::new();
     let keys = &reasoner.keys;
     for (at, shape) in cache.queue.shapes.iter().enumerate() {
-        queued.extend(
-            shape.iter().flat_map(|s| {
-                s.waiting.iter().map(|key| (keys.live(*key), at)).collect::<Vec<_>>()
-            }),
-        );
+        let terms = cache.queue.terms.of(at);
+        queued.extend(shape.iter().flat_map(|s| {
+            let place = |key: &OrderKey| (keys.live(*key, terms), at);
+            s.waiting.iter().map(place).collect::<Vec<_>>()
+        }));
     }
     queued.sort_unstable();
     let mut verdicts: BTreeMap<usize, Verdict> = BTreeMap::new();
@@ -135,7 +135,7 @@ impl<'a> Reasoner<'a> {
             empty: OnceCell::new(),
             coming: OnceCell::new(),
             order: &outcome.order,
-            keys: Keys::new(state, now),
+            keys: Keys::of_queue(state, now, &cache.queue.terms),
         }
     }
 

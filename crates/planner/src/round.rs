@@ -21,6 +21,7 @@
 //! the next round begins anew: its victims go meanwhile.
 
 use crate::ask::Ask;
+use crate::behind::Deferred;
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::depth::Depth;
@@ -28,11 +29,11 @@ use crate::gang::Cursor;
 use crate::gate;
 use crate::levels::Saved;
 use crate::limits::Limits;
-use crate::order::{Keys, OrderKey, waiting_key};
+use crate::order::{Keys, OrderKey};
 use crate::outcome::{First, Outcome};
 use crate::preempt::Preempting;
 use crate::promised::{Promised, promise_of, take_off};
-use crate::queue::{Shape, group};
+use crate::queue::group;
 use crate::replay::Replay;
 use crate::timeline;
 use crate::turns::Joined;
@@ -42,7 +43,6 @@ use muster_model::{
     Timestamp, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// A start that the round decided, with what undoes it.
@@ -118,9 +118,14 @@ pub(crate) struct Walk {
     /// Its promises are off the world.
     pub(crate) promises_are_off: bool,
     last_looked_at: Option<JobId>,
-    stopped_at: Option<OrderKey>,
+    pub(crate) stopped_at: Option<OrderKey>,
     /// Room for a list of nodes.
     pub(crate) nodes: Vec<usize>,
+    /// Promises that the guard of waits gives are made when somebody would pass.
+    pub(crate) owes: bool,
+    /// Who has such a promise to come, with its shape; true where the others of the shape have one
+    /// after it.
+    pub(crate) owed: BTreeMap<(OrderKey, usize), bool>,
 }
 
 /// What a walk knows of a shape.
@@ -129,13 +134,13 @@ pub(crate) struct Known {
     /// None of it can start.
     pub(crate) fails: bool,
     /// None of it is promised anything any more.
-    hopeless: bool,
+    pub(crate) hopeless: bool,
     /// None of it can have a promise before this.
     not_before: Timestamp,
 }
 
 /// What a job's turn came to.
-enum Answer {
+pub(crate) enum Answer {
     /// It starts, or ends: the next of its shape has its turn.
     Settled,
     /// It cannot start, and so none of its shape can; others of it may be promised a start.
@@ -156,6 +161,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
     cache.follow(state, now);
     let rejects = crate::reject::rejections(cache, state, now);
     let resumes = budget.resume.is_some();
+    let keys = Keys::of_queue(state, now, &cache.queue.terms);
     let mut round = Round {
         cache,
         state,
@@ -169,7 +175,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         started: Vec::new(),
         settled: rejects.keys().copied().collect(),
         tasks_started: BTreeMap::new(),
-        keys: Keys::new(state, now),
+        keys,
         limits: Limits::new(state, now),
         replay: Replay::default(),
         preempting: Preempting::default(),
@@ -227,6 +233,8 @@ impl Walk {
             last_looked_at: None,
             stopped_at: None,
             nodes: Vec::new(),
+            owes: false,
+            owed: BTreeMap::new(),
         }
     }
 
@@ -269,16 +277,19 @@ impl Round<'_> {
     }
 
     fn set_firsts(&mut self) {
-        let shapes = self.cache.queue.shapes.iter().enumerate();
-        let first = |(at, shape): (usize, &Option<Shape>)| {
-            let waiting = &shape.as_ref()?.waiting;
-            let key = self.keys.live(*waiting.first()?);
-            Some(First { key, at: at as u32, waiting: waiting.len() as u32 })
-        };
-        let mut firsts: Vec<First> = Vec::with_capacity(self.cache.queue.shapes.len());
-        firsts.extend(shapes.filter_map(first));
+        let queue = &mut self.cache.queue;
+        let mut firsts: Vec<First> = Vec::with_capacity(queue.shapes.len());
+        let known = queue.sorted.len();
+        let all = queue.sorted.iter().copied().chain(known as u32..queue.shapes.len() as u32);
+        for at in all {
+            let Some(Some(shape)) = queue.shapes.get(at as usize) else { continue };
+            let Some(first) = shape.waiting.first() else { continue };
+            let key = self.keys.live(*first, queue.terms.of(at as usize));
+            firsts.push(First { key, at, waiting: shape.waiting.len() as u32 });
+        }
         // Mostly in order already: this sort makes use of that.
         firsts.sort();
+        queue.keep_sorted(&firsts);
         self.firsts = Arc::new(firsts);
     }
 
@@ -294,7 +305,8 @@ impl Round<'_> {
         let resume = resume.map(|job| self.keys.of(job));
         // Where jobs are tried shortest first, those behind promises wait for their turn.
         let shortest = self.state.policy.backfills_shortest_first();
-        let mut deferred: BTreeSet<(u128, OrderKey, usize)> = BTreeSet::new();
+        let mut deferred: Vec<Deferred> = Vec::new();
+        walk.owes = self.may_owe(&walk);
         loop {
             let comes_first = match (firsts.peek(), others.first()) {
                 (Some(first), Some(other)) => first < other,
@@ -309,11 +321,11 @@ impl Round<'_> {
                 walk.stopped_at = Some(key);
                 break;
             }
-            if shortest && self.is_behind(&walk, at, key.3) {
-                deferred.extend(self.deferred(at, key.3));
+            if shortest && self.is_behind(&walk, at, key) {
+                deferred.extend(self.deferred(at, key));
                 continue;
             }
-            let answer = self.consider(&mut walk, at, key.3, !was_seen);
+            let answer = self.consider(&mut walk, at, key, !was_seen);
             if !was_seen {
                 walk.last_looked_at = Some(key.3);
             }
@@ -329,44 +341,7 @@ impl Round<'_> {
         walk
     }
 
-    /// A job that waits for its turn behind promises.
-    fn deferred(&self, at: usize, id: JobId) -> Option<(u128, OrderKey, usize)> {
-        let job = self.state.jobs.get(&id)?;
-        let weight = self.keys.behind(job, &self.asks(at));
-        Some((weight, waiting_key(self.state, job), at))
-    }
-
-    /// Tries jobs behind promises, in the order of those. This is not cut by the
-    /// budget: the order is another than the queue's, so that no job tells where it ended.
-    fn backfill(&mut self, walk: &mut Walk, mut waiting: BTreeSet<(u128, OrderKey, usize)>) {
-        if walk.stopped_at.is_some() {
-            return;
-        }
-        while let Some((_, key, at)) = waiting.pop_first() {
-            if matches!(self.consider(walk, at, key.3, true), Answer::Settled) {
-                let next = self.next_of(at, key);
-                waiting.extend(next.and_then(|next| self.deferred(at, next.3)));
-            }
-        }
-    }
-
-    /// True where each way to start a job of a shape is behind a promise, and it may have none itself.
-    fn is_behind(&self, walk: &Walk, at: usize, job: JobId) -> bool {
-        let asks = self.asks(at);
-        let old = |job: &Arc<Job>| walk.depth.is_old(&asks, job);
-        asks.iter().flatten().all(|ask| walk.depth.is_promised(ask.lane()))
-            && !self.state.jobs.get(&job).is_some_and(old)
-    }
-
-    /// The next waiting job of a shape.
-    fn next_of(&self, at: usize, after: OrderKey) -> Option<OrderKey> {
-        let shape = self.cache.queue.shapes.get(at)?.as_ref()?;
-        let after = waiting_key(self.state, self.state.jobs.get(&after.3)?);
-        let next = shape.waiting.range((Bound::Excluded(after), Bound::Unbounded)).next();
-        next.map(|key| self.keys.live(*key))
-    }
-
-    fn fit(&self, at: usize) -> usize {
+    pub(crate) fn fit(&self, at: usize) -> usize {
         self.cache.queue.shapes[at].as_ref().map_or(at, |shape| shape.fit)
     }
 
@@ -375,12 +350,20 @@ impl Round<'_> {
     }
 
     /// Starts a job, promises it a start, or neither. `may_start`: no round before left it waiting.
-    fn consider(&mut self, walk: &mut Walk, at: usize, id: JobId, may_start: bool) -> Answer {
+    pub(crate) fn consider(
+        &mut self,
+        walk: &mut Walk,
+        at: usize,
+        key: OrderKey,
+        may_start: bool,
+    ) -> Answer {
+        let id = key.3;
         self.work.jobs += 1;
         if self.settled.contains(&id) {
             return Answer::Settled;
         }
         if may_start && self.is_shut_out(walk, at) {
+            self.owe(walk, at, key, true);
             return Answer::No;
         }
         let asks = self.asks(at);
@@ -407,8 +390,8 @@ impl Round<'_> {
         let failed = walk.known[fit].fails || walk.limited.contains(&at);
         // A limit that only the placement shows is found by placing it again.
         let may_try = may_start || !self.limits.is_idle();
-        let counted = self.limits.counted(group.len());
-        if may_try && !failed && self.start(walk, at, &asks, &group) {
+        let counted = self.limits.counted(2);
+        if may_try && !failed && self.start_if_nobody_is_owed(walk, (at, key), &asks, &group) {
             if !may_start {
                 // It came between two pieces of this walk: its turn is in the next one.
                 self.unstart(walk, at);
@@ -426,6 +409,11 @@ impl Round<'_> {
         }
         if may_try && !walk.limited.contains(&at) && self.make_room(&asks, &group) {
             return Answer::Settled;
+        }
+        if walk.owes {
+            self.promise_or_owe(walk, (at, key), (&asks, &group), may_start);
+            // The others of its shape cannot start either: they are owed after it.
+            return if may_start { Answer::No } else { Answer::Waits };
         }
         if !walk.known[fit].hopeless && self.may_be_promised(&asks, &group) {
             self.promise(walk, fit, &asks, &group);
@@ -450,7 +438,13 @@ impl Round<'_> {
     }
 
     /// Promises the group a start, where the policy has a promise for it.
-    fn promise(&mut self, walk: &mut Walk, fit: usize, asks: &[Vec<Ask>], group: &[&Arc<Job>]) {
+    pub(crate) fn promise(
+        &mut self,
+        walk: &mut Walk,
+        fit: usize,
+        asks: &[Vec<Ask>],
+        group: &[&Arc<Job>],
+    ) {
         let Some(allowed) = walk.depth.allows(asks, group) else {
             // The next of the shape came later, so none of them may have one either.
             walk.known[fit].hopeless |= walk.depth.by_wait().is_some();

@@ -6,7 +6,8 @@
 //! (bounded slowdown). Size is the larger of its shares of the cluster's CPUs and GPUs.
 
 use muster_model::priority::{WHOLE, least};
-use muster_model::{Job, Seconds, State, Timestamp, TresKind};
+use muster_model::slowdown::within_limit;
+use muster_model::{Capacity, Job, Seconds, State, TimeLimit, Timestamp, TresKind};
 
 /// Runs that are shorter count as so long: the bound of bounded slowdown.
 const BOUND: u64 = 10;
@@ -23,6 +24,37 @@ pub(crate) struct Weigher<'a> {
     gpus: u64,
 }
 
+/// How a user's last jobs ran.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Past {
+    /// The mean of the last two.
+    mean: Option<Seconds>,
+    /// What a second of waiting weighs: the mean of one over the last three.
+    wait: Option<u64>,
+}
+
+impl Past {
+    pub(crate) fn of(state: &State, uid: u32) -> Self {
+        let (mut sum, mut count) = (0u64, 0u64);
+        for run in state.last_runs(uid) {
+            (sum, count) = (sum + ONE / run.0.max(BOUND), count + 1);
+        }
+        Self { mean: state.mean_of_last(uid), wait: sum.checked_div(count) }
+    }
+
+    /// What a job with this limit is likely to run.
+    fn likely(self, limit: TimeLimit) -> Seconds {
+        within_limit(self.mean, limit).seconds().unwrap_or(Seconds(ENDLESS))
+    }
+
+    /// Processing over the weight of the wait of a job of this size; smaller comes first.
+    pub(crate) fn weight(self, size: u64, limit: TimeLimit) -> u128 {
+        let alone = || ONE / limit.seconds().map_or(ENDLESS, |s| s.0.min(ENDLESS)).max(BOUND);
+        let wait = self.wait.unwrap_or_else(alone).max(1);
+        u128::from(self.likely(limit).0) * u128::from(size) * u128::from(ONE) / u128::from(wait)
+    }
+}
+
 /// True where `part` is more than so many thousandths of `whole`.
 pub(crate) fn is_more(part: Seconds, thousandths: u32, whole: Seconds) -> bool {
     u128::from(part.0) * 1000 > u128::from(whole.0) * u128::from(thousandths)
@@ -35,20 +67,32 @@ pub(crate) fn promised_after(state: &State) -> (u32, Seconds) {
 }
 
 impl<'a> Weigher<'a> {
-    /// Costs a look at each node.
-    pub(crate) fn new(state: &'a State, now: Timestamp) -> Self {
-        let (mut cpus, mut gpus) = (0u64, 0u64);
-        for node in state.nodes.values() {
-            cpus += u64::from(node.cpu_count());
-            gpus += node.devices.len() as u64;
-        }
+    pub(crate) fn new(state: &'a State, now: Timestamp, capacity: &Capacity) -> Self {
+        let (cpus, gpus) = (capacity.get(&TresKind::Cpu), capacity.get(&TresKind::Gpu(None)));
         Self { state, now, cpus, gpus }
+    }
+
+    /// On a cluster of so many CPUs and nothing else.
+    pub(crate) const fn of(state: &'a State, now: Timestamp, cpus: u64) -> Self {
+        Self { state, now, cpus, gpus: 0 }
     }
 
     /// What places a job among others of its priority: zero for who comes first by its wait.
     pub(crate) fn rank(&self, job: &Job) -> u128 {
-        let wait = job.eligible.map_or(Seconds(0), |at| self.now.since(at));
-        if self.comes_first(wait, likely(self.state, job)) { 0 } else { self.weight(job) }
+        let past = Past::of(self.state, job.spec.owner.uid);
+        self.rank_of(past, self.size(job), job.time_limit, job.eligible)
+    }
+
+    /// As [`Self::rank`], of what it rests on.
+    pub(crate) fn rank_of(
+        &self,
+        past: Past,
+        size: u64,
+        limit: TimeLimit,
+        since: Option<Timestamp>,
+    ) -> u128 {
+        let wait = since.map_or(Seconds(0), |at| self.now.since(at));
+        if self.comes_first(wait, past.likely(limit)) { 0 } else { past.weight(size, limit) }
     }
 
     /// True where somebody has waited too long, or will have been there for too long.
@@ -60,29 +104,22 @@ impl<'a> Weigher<'a> {
 
     /// Its processing over the weight of its wait; smaller comes first.
     pub(crate) fn weight(&self, job: &Job) -> u128 {
+        Past::of(self.state, job.spec.owner.uid).weight(self.size(job), job.time_limit)
+    }
+
+    /// The larger of its shares of the cluster's CPUs and GPUs.
+    pub(crate) fn size(&self, job: &Job) -> u64 {
         let asked = least(&job.spec.request);
         let share = |kind, of: u64| {
             let asked = asked.get(&kind).min(of);
-            (u128::from(asked) * u128::from(WHOLE)).checked_div(u128::from(of)).unwrap_or(0)
+            let part = u128::from(asked) * u128::from(WHOLE);
+            part.checked_div(u128::from(of)).unwrap_or(0) as u64
         };
-        let size =
-            share(TresKind::Cpu, self.cpus).max(share(TresKind::Gpu(None), self.gpus)).max(1);
-        let likely = likely(self.state, job);
-        let (mut sum, mut count) = (0u64, 0u64);
-        for run in self.state.last_runs(job.spec.owner.uid) {
-            (sum, count) = (sum + ONE / run.0.max(BOUND), count + 1);
-        }
-        let alone = || ONE / limit(job).max(BOUND);
-        let wait = sum.checked_div(count).unwrap_or_else(alone).max(1);
-        u128::from(likely.0) * size * u128::from(ONE) / u128::from(wait)
+        share(TresKind::Cpu, self.cpus).max(share(TresKind::Gpu(None), self.gpus)).max(1)
     }
 }
 
 /// What a job is likely to run, also where nobody knows.
 pub(crate) fn likely(state: &State, job: &Job) -> Seconds {
     state.run_by_last(job).seconds().unwrap_or(Seconds(ENDLESS))
-}
-
-fn limit(job: &Job) -> u64 {
-    job.time_limit.seconds().map_or(ENDLESS, |limit| limit.0.min(ENDLESS))
 }

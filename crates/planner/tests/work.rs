@@ -91,6 +91,53 @@ fn a_round_in_which_nothing_changed_looks_at_each_shape_once_and_at_few_nodes() 
     }
 }
 
+/// The work of a round after a job's end: one user's one-CPU jobs that all wait since one instant,
+/// on two CPUs.
+fn one_by_one(order: &str, jobs: u32) -> Work {
+    let mut lab = Lab::new(&format!("node n1 cpus=2\npolicy order={order}"));
+    lab.submit(&format!("tasks array=1-{jobs} cpus=1 time=10"));
+    let mut planner = Planner::new(&lab.state);
+    let mut last = Work::default();
+    for minute in 1..=4 {
+        lab.at_minute(minute);
+        let plan = planner.plan(&lab.state, lab.now, Budget::UNLIMITED);
+        assert!(!plan.decisions.is_empty());
+        lab.carry_out(&plan);
+        last = plan.work;
+        let ended = lab.state.index.active.iter().next().copied();
+        lab.exit(ended.expect("some task runs"), 0);
+    }
+    last
+}
+
+#[test]
+fn a_long_queue_of_like_jobs_costs_as_much_by_weight_as_by_submission() {
+    for jobs in [1000, 10_000] {
+        let (fifo, slowdown) = (one_by_one("fifo", jobs), one_by_one("slowdown", jobs));
+        assert!(slowdown.total() <= 2 * fifo.total(), "{jobs}: {slowdown:?}, {fifo:?}");
+        assert!(slowdown.total() <= 20, "{jobs}: {slowdown:?}");
+    }
+}
+
+#[test]
+fn who_has_waited_long_is_promised_a_start_once_somebody_would_pass() {
+    let mut lab = Lab::new("node n[1-4] cpus=1\npolicy order=slowdown");
+    lab.submit("before nodes=2 time=100 user=a");
+    let plan = lab.plan();
+    lab.carry_out(&plan);
+    let wide = lab.submit("wide nodes=3 time=60 user=b");
+    let wider = lab.submit("wider nodes=4 time=60 user=c");
+    lab.at_minute(10);
+    let promised = |lab: &Lab| lab.plan().promises.iter().map(|p| p.job).collect::<Vec<_>>();
+    assert_eq!(promised(&lab), [wide]);
+    // It would leave the first promise whole, but not the second.
+    lab.submit("long nodes=1 time=500 user=d");
+    assert_eq!(promised(&lab), [wide, wider]);
+    assert!(lab.plan().decisions.is_empty());
+    let short = lab.submit("short nodes=1 time=120 user=e");
+    assert_eq!(muster_test_kit::started(&lab.plan()), [short]);
+}
+
 #[test]
 fn a_planner_that_was_kept_works_as_much_as_a_new_one_and_finds_the_same() {
     let mut lab = lab(64);

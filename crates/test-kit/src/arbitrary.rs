@@ -20,7 +20,7 @@ fn nodes() -> impl Strategy<Value = String> {
         ["", "", "", " gpu-mode=0@time-slice:4", " gpu-mode=0@mig;1@mps:5", " gpu-mode=none"];
     let mode = prop::sample::select(modes.to_vec());
     let node = (1u32..=4, 0u32..=3, 1u64..=4, 0usize..3, prop::bool::ANY, 1u32..=2, mode);
-    let ways = (0usize..11, 0usize..5, backfill(), 0usize..10);
+    let ways = (0usize..15, 0usize..5, backfill(), 0usize..10);
     let cluster = (prop::collection::vec(node, 1..=5), 0u32..3, ways);
     cluster.prop_map(|(nodes, licences, (rules, joined, backfill, rank))| {
         // Labels and taints, the same for all in half of the clusters.
@@ -37,7 +37,7 @@ fn nodes() -> impl Strategy<Value = String> {
                 (n, true) => format!(" gpus={n}xa100:40G+1xh100:80G{mode}"),
             };
             // Some of its CPUs are given out by number.
-            let pool = if rules > 6 && i % 2 == 1 { "pool=2 " } else { "" };
+            let pool = if (7..13).contains(&rules) && i % 2 == 1 { "pool=2 " } else { "" };
             lines.push(format!(
                 "node n{} {pool}cpus={cpus}{gpus} mem={mem}G {features} numa={numa} gres=fpga:1 switch=s{}{}{}",
                 i + 1,
@@ -64,6 +64,9 @@ fn nodes() -> impl Strategy<Value = String> {
                 10 => Some("policy backfill-order=shortest run-time=recent promises=estimates"),
                 5 => Some("policy whole-for-parts=yes memory-is-part=yes"),
                 6 => Some("partition main mem-per-cpu=300M min-nodes=1"),
+                7 => Some("policy nodes=least-waste"),
+                11 | 12 => Some("policy order=slowdown"),
+                13 => Some("policy order=slowdown guard-first=0 guard-promise=0"),
                 _ => None,
             }
             .map(str::to_owned),

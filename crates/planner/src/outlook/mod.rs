@@ -84,11 +84,12 @@ pub(crate) fn outlook(
     };
     laying.carry_out(outcome);
     let again = laying.who_comes_back();
-    let keys = Keys::new(state, now);
+    let keys = Keys::of_queue(state, now, &cache.queue.terms);
     let mut turns: Vec<(OrderKey, Turn)> = Vec::new();
     for (at, shape) in cache.queue.shapes.iter().enumerate() {
         let waiting = shape.iter().flat_map(|shape| &shape.waiting);
-        turns.extend(waiting.map(|key| (keys.live(*key), Turn::Waits(at))));
+        let terms = cache.queue.terms.of(at);
+        turns.extend(waiting.map(|key| (keys.live(*key, terms), Turn::Waits(at))));
     }
     for (at, (first, _)) in again.iter().enumerate() {
         turns.push((keys.of(first), Turn::Again(at)));

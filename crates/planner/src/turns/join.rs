@@ -139,7 +139,8 @@ impl Round<'_> {
         for (at, shape) in self.cache.queue.shapes.iter().enumerate() {
             let Some(shape) = shape else { continue };
             if shape.asks.iter().flatten().any(has_turns) {
-                queued.extend(shape.waiting.iter().map(|key| (self.keys.live(*key), at)));
+                let terms = self.cache.queue.terms.of(at);
+                queued.extend(shape.waiting.iter().map(|key| (self.keys.live(*key, terms), at)));
             }
         }
         queued.sort_unstable();
