@@ -145,9 +145,8 @@ fn accounts(state: &mut State, at: Timestamp) {
     }
 }
 
-/// Each of the 200 users ran three jobs, from seconds to hours. The longest waited half as long again
-/// as any of the jobs will have that wait now, so some of those come first, and some of these are
-/// promised a start.
+/// Each of the 200 users ran three jobs, from seconds to hours. They waited half as long again as any
+/// of the jobs that wait now, so some of these come first, and some are owed a promise.
 fn past(state: &mut State, at: Timestamp, waiting: u32) {
     let mut numbers = Numbers::new(5);
     let longest = u64::from(waiting) * 3 / 2000;

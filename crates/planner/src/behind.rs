@@ -1,14 +1,14 @@
-//! Jobs behind promises: who is tried when, and promises that are made only when somebody would pass.
+//! Jobs behind promises: who is tried when, and promises that are made when somebody would pass.
 //!
 //! Where jobs are tried shortest first, or by what their wait weighs, those behind the promises of
 //! all their partitions wait until the queue has been walked, and are tried in that order.
 //!
 //! Under the order for a low slowdown who has waited long by the record has a promise beside the
-//! first of a partition ([`WaitGuard::promised`](muster_model::WaitGuard)). Such a promise is good for
-//! one thing: that nobody behind takes what it needs. In a long queue that waits for one thing there
-//! is mostly nobody who could. So it is *owed*: made, with those before it and in their order, once
-//! somebody behind would start, who then has to leave it whole; else never. Jobs of one shape are
-//! owed as one. What starts is what would start if all of them were made at once.
+//! first of a partition ([`WaitGuard::promised`](muster_model::WaitGuard)). Such a promise is good
+//! for one thing: that nobody behind takes what it needs. In a long queue that waits for one thing
+//! there is mostly nobody who could. So it is *owed*: made, with those before it and in their order,
+//! once somebody behind would start, who then has to leave it whole; else never. Jobs of one shape
+//! are owed as one. What starts is what would start if all of them were made at once.
 
 use crate::ask::Ask;
 use crate::order::OrderKey;
@@ -39,8 +39,8 @@ impl Round<'_> {
         self.budget.resume.as_ref().is_some_and(|resume| resume.behind.is_some())
     }
 
-    /// How many jobs of the queue were started on this walk, which began with so many groups, and by
-    /// the rounds before it.
+    /// How many jobs of the queue were started on this walk, which began with so many groups, and
+    /// by the rounds before it.
     pub(crate) fn started_on_walk(&self, begin: usize) -> u32 {
         let before = self.budget.resume.as_ref();
         let before = before.map_or(0, |r| r.behind.unwrap_or(r.started.len() as u32));
@@ -92,7 +92,8 @@ impl Round<'_> {
         }
     }
 
-    /// True where each way to start a job of a shape is behind a promise, and it may have none itself.
+    /// True where each way to start a job of a shape is behind a promise, and it may have none
+    /// itself.
     pub(crate) fn is_behind(&self, walk: &Walk, at: usize, key: OrderKey) -> bool {
         let Some(shape) = self.cache.queue.shapes.get(at).and_then(Option::as_ref) else {
             return false;

@@ -1,9 +1,9 @@
 //! What the place of a shape's jobs rests on, kept from round to round.
 //!
-//! Jobs of one shape have one user, request, limit, QOS and nice value, so all that orders them among
-//! others, beside the time since they are free to start, is known once for the shape. What time or
-//! use changes (age, fair share, how a user's last jobs ran) is worked out once in a round for each
-//! association or user, and put together for each shape in a few steps on numbers.
+//! Jobs of one shape have one user, request, limit, QOS and nice value, so all that orders them
+//! among others, beside the time since they are free to start, is known once for the shape. What
+//! time or use changes (age, fair share, how a user's last jobs ran) is worked out once in a round
+//! for each association or user, and put together for each shape in a few steps on numbers.
 
 use crate::slowdown::Weigher;
 use muster_model::{Capacity, Job, OrderMode, Priorities, State, Steady, TimeLimit, Timestamp};
