@@ -64,7 +64,7 @@ pub use whatif::{
 };
 pub use why::{
     BesideRow, BesideView, NODES_NAMED, NodesView, PreemptedView, ReasonView, RunningJobsView,
-    Suggestion, TurnView, WhyPage, WhyQuery, WhyView,
+    StillView, Suggestion, TurnView, WhyPage, WhyQuery, WhyView,
 };
 
 /// The most rows of one page.

@@ -83,9 +83,26 @@ pub struct WhyView {
     /// With whom it takes turns on its CPUs and GPUs, and when; absent where it shares with nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnView>,
+    /// Why it stands still, or that it gives up or gets nodes; absent where it simply runs or waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub still: Option<StillView>,
     /// A sentence about its end or its present state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+/// What a job that has its nodes is held up by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StillView {
+    /// What, and what lets it go on, as a clause.
+    pub text: String,
+    /// The jobs that it waits for, as users see them; empty where it is for none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<String>,
+    /// Since when it stands still; absent where it runs meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub since_ms: Option<Timestamp>,
 }
 
 /// A running job's part in turns with others.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use muster_api::{
-    BesideRow, BesideView, QueueQuery, ReasonView, RunningJobsView, TurnView, WhyQuery, WhyView,
+    BesideRow, BesideView, QueueQuery, ReasonView, RunningJobsView, StillView, TurnView, WhyQuery,
+    WhyView,
 };
 use muster_client::Client;
 use muster_model::Reason;
@@ -90,6 +91,9 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     if let Some(turn) = &view.turn {
         let _ = writeln!(text, "  {}", turns(turn));
     }
+    if let Some(held_up) = &view.still {
+        text.push_str(&still(held_up));
+    }
     for (at, reason) in view.reasons.iter().enumerate() {
         let lead = if at == 0 { "because" } else { "also" };
         let _ = writeln!(text, "  {lead}: {} [{}]", reason.text, reason.code);
@@ -149,6 +153,16 @@ fn turns(turn: &TurnView) -> String {
     format!("takes turns with {with}{next}")
 }
 
+/// What holds up a job that has its nodes, and by whom.
+fn still(view: &StillView) -> String {
+    let since = view.since_ms.map_or(String::new(), |at| format!(" (since {})", say::instant(at)));
+    let mut text = format!("  {}{since}\n", view.text);
+    if !view.jobs.is_empty() {
+        let _ = writeln!(text, "    job {}", view.jobs.join(", "));
+    }
+    text
+}
+
 /// For whom it made room.
 fn preempted(view: &WhyView) -> String {
     let Some(last) = &view.preempted else { return String::new() };
@@ -161,6 +175,9 @@ fn preempted(view: &WhyView) -> String {
         _ => "put back in the queue",
     };
     let (by, at) = (&last.by, say::instant(last.at_ms));
+    if *by == view.job {
+        return format!("  started again on more nodes at {at}{times}\n");
+    }
     format!("  preempted: for job {by}{user} at {at}, {how}{times}\n")
 }
 

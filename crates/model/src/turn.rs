@@ -106,14 +106,23 @@ impl State {
 
     /// True where somebody runs on CPUs of a job that has left them to others.
     pub(crate) fn cpus_are_lent(&self, job: &Job) -> bool {
-        let meets = |share: &crate::NodeShare| {
+        !self.on_cpus_of(job).is_empty()
+    }
+
+    /// Who runs on CPUs of a job that stands still: it cannot go on before they are gone.
+    pub fn on_cpus_of(&self, job: &Job) -> BTreeSet<JobId> {
+        let mut found = BTreeSet::new();
+        for share in job.placement.iter().flat_map(|p| &p.nodes) {
             let there = self.index.on_node.get(&share.node).into_iter().flatten();
             let others = there.filter_map(|id| self.jobs.get(id));
             let others = others.filter(|o| o.id != job.id && !o.lends && !o.yields_cpus());
-            let mut shares = others.filter_map(|o| o.placement.as_ref()).flat_map(|p| &p.nodes);
-            shares.any(|s| s.node == share.node && s.cpus.intersects(&share.cpus))
-        };
-        job.placement.iter().flat_map(|p| &p.nodes).any(meets)
+            let meets = |other: &&std::sync::Arc<Job>| {
+                let mut shares = other.placement.iter().flat_map(|p| &p.nodes);
+                shares.any(|s| s.node == share.node && s.cpus.intersects(&share.cpus))
+            };
+            found.extend(others.filter(meets).map(|other| other.id));
+        }
+        found
     }
 
     /// A job with those that take turns with it, directly or through others: who has a CPU or GPU

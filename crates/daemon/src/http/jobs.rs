@@ -318,6 +318,7 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
             times: job.preemptions,
         }
     });
+    view.still = super::still::still(&known.state, job);
     view.turn = app.reasons.turn_of(&known.state, id).map(|turn| muster_api::TurnView {
         runs: turn.runs,
         with: turn.with.iter().map(|id| id.0).collect(),

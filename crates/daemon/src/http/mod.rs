@@ -15,3 +15,4 @@ pub(crate) mod priority;
 pub(crate) mod queue;
 pub(crate) mod reservations;
 pub(crate) mod router;
+mod still;

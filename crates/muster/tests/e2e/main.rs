@@ -21,5 +21,6 @@ mod replay;
 mod resize;
 mod screen;
 mod slurm;
+mod still;
 mod terminal;
 mod turns;
