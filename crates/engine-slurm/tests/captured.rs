@@ -20,6 +20,8 @@ fn answers(jobs: &str) -> Answers {
         partitions: include_str!("captured/22.05/partitions.txt").to_owned(),
         reservations: include_str!("captured/22.05/reservations.txt").to_owned(),
         licences: include_str!("captured/22.05/licences.txt").to_owned(),
+        topology: include_str!("captured/22.05/topology.txt").to_owned(),
+        associations: include_str!("captured/22.05/assoc_mgr.txt").to_owned(),
         jobs: jobs.as_bytes().to_vec(),
     }
 }
@@ -69,6 +71,25 @@ fn partitions_reservations_and_licences_are_read() {
     let weekly = state.reservations.get("weekly").expect("weekly");
     assert_eq!(weekly.licences.get("matlab"), Some(&1));
     assert_eq!(state.licences.get("ansys").map(|l| l.total), Some(4));
+}
+
+#[test]
+fn switches_accounts_and_qos_are_read_as_scontrol_tells_them() {
+    let mut cluster = old();
+    assert_eq!(cluster.topology.levels.len(), 2);
+    assert!(cluster.topology.domains["leaf1"].nodes.contains("n3"));
+    let ada = cluster.associations.rows.iter().find(|row| row.user.as_deref() == Some("nobody"));
+    let ada = ada.expect("a user");
+    assert_eq!((ada.account.as_str(), ada.factor_milli), ("ml", 1000));
+    let research = cluster.associations.rows.iter().find(|row| row.account == "research");
+    let research = research.expect("an account");
+    assert_eq!(research.in_use.get(&"gres/gpu".parse().expect("a kind")), 11);
+    // Without AccountingStorageEnforce=limits no limit holds.
+    assert!(state(&cluster).qos.is_empty());
+    cluster.config.enforces_limits = true;
+    let state = state(&cluster);
+    assert_eq!(state.accounts["ml"].parent.as_deref(), Some("research"));
+    assert_eq!(state.qos["high"].limits.max_jobs_per_user, Some(20));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! All that was read, and muster's state of it.
 
+use super::associations::Associations;
 use super::config::Config;
 use super::jobs::{JobRecord, JobStanding};
 use super::partitions::PartitionRecord;
@@ -9,7 +10,7 @@ use super::spec;
 use crate::SlurmError;
 use muster_model::{
     BackfillMode, Event, EventKind, JobId, JobSpec, Licence, Node, NodeId, Policy, State,
-    TimeLimit, Timestamp,
+    TimeLimit, Timestamp, Topology,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +30,10 @@ pub struct Cluster {
     pub reservations: Vec<ReservationRecord>,
     /// Its licences.
     pub licences: Vec<Licence>,
+    /// How its nodes are joined.
+    pub topology: Topology,
+    /// Its accounts, users and qualities of service.
+    pub associations: Associations,
     /// Its jobs, those that ended a little while ago among them.
     pub jobs: Vec<JobRecord>,
 }
@@ -93,6 +98,16 @@ impl Cluster {
         }
         for licence in &self.licences {
             apply(state, self.now, EventKind::LicenceSet { licence: licence.clone() })?;
+        }
+        let topology = Box::new(self.topology.clone());
+        apply(state, self.now, EventKind::TopologySet { topology })?;
+        if self.config.enforces_limits {
+            for account in self.associations.accounts() {
+                apply(state, self.now, EventKind::AccountSet { account })?;
+            }
+            for qos in self.associations.qualities() {
+                apply(state, self.now, EventKind::QosSet { qos })?;
+            }
         }
         let ids: BTreeMap<&str, NodeId> =
             self.nodes.iter().map(|node| (node.name.as_str(), node.id)).collect();

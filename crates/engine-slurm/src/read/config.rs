@@ -15,6 +15,12 @@ pub struct Config {
     pub counts_memory: bool,
     /// Nodes are given out as wholes (`SelectType=select/linear`).
     pub whole_nodes: bool,
+    /// `TopologyPlugin`.
+    pub topology: String,
+    /// Jobs may span switches that nothing joins (`TopologyParam=TopoOptional`).
+    pub topology_optional: bool,
+    /// Limits of associations and QOS hold (`AccountingStorageEnforce` names them).
+    pub enforces_limits: bool,
 }
 
 impl Config {
@@ -30,6 +36,14 @@ impl Config {
                 "SchedulerParameters" => value.clone_into(&mut config.scheduler),
                 "SelectTypeParameters" => {
                     config.counts_memory = value.to_ascii_uppercase().contains("MEMORY");
+                }
+                "TopologyPlugin" => value.clone_into(&mut config.topology),
+                "TopologyParam" => {
+                    config.topology_optional = value.to_ascii_lowercase().contains("topooptional");
+                }
+                "AccountingStorageEnforce" => {
+                    let mut words = value.split(',').map(str::trim);
+                    config.enforces_limits = words.any(|word| ["limits", "all"].contains(&word));
                 }
                 "SelectType" => config.whole_nodes = value == "select/linear",
                 _ => {}

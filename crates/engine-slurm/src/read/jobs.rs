@@ -116,6 +116,11 @@ impl JobRecord {
         self.array_task_string.0.first().map(String::as_str)
     }
 
+    /// When Slurm expects it to start, where it waits and Slurm says so.
+    pub fn expected(&self) -> Option<Timestamp> {
+        self.started().filter(|_| self.standing() == JobStanding::Waiting)
+    }
+
     /// When it began.
     pub fn started(&self) -> Option<Timestamp> {
         let at = self.start_time.get().filter(|at| *at > 0)?;

@@ -5,6 +5,7 @@
 //! of data_parser 0.0.38 (Slurm 22.05) to 0.0.42 (24.11): numbers are plain, or
 //! `{set, infinite, number}` from 23.02 on; states are one word, or a list of words from 23.11 on.
 
+mod associations;
 mod cluster;
 mod config;
 mod jobs;
@@ -16,7 +17,9 @@ mod record;
 mod reservations;
 mod resources;
 mod spec;
+mod topology;
 
+pub use associations::{AssociationRecord, Associations};
 pub use cluster::{Cluster, LeftOut};
 pub use config::Config;
 pub use jobs::{JobRecord, JobStanding};
@@ -40,11 +43,18 @@ pub struct Answers {
     pub reservations: String,
     /// `scontrol -o show licenses`.
     pub licences: String,
+    /// `scontrol -o show topology`; empty where there is none.
+    pub topology: String,
+    /// `scontrol -o show assoc_mgr`; empty where it is not for everybody to see.
+    pub associations: String,
     /// `squeue --json`.
     pub jobs: Vec<u8>,
 }
 
-/// Asks a Slurm for all of it: six commands, one after the other.
+/// Asks a Slurm for all of it: eight commands, one after the other.
+///
+/// A topology or associations that it does not tell (there are none, or they are private) count as
+/// none.
 ///
 /// # Errors
 /// [`SlurmError`] of the first that fails or cannot be understood.
@@ -55,9 +65,19 @@ pub fn read(commands: &Commands, now: Timestamp) -> Result<Cluster, SlurmError> 
         partitions: commands.scontrol(&["-o", "--all", "show", "partition"])?,
         reservations: commands.scontrol(&["-o", "show", "reservation"])?,
         licences: commands.scontrol(&["-o", "show", "licenses"])?,
-        jobs: commands.squeue(&["--json"])?,
+        topology: told(commands.scontrol(&["-o", "show", "topology"]))?,
+        associations: told(commands.scontrol(&["-o", "show", "assoc_mgr", "flags=assoc,qos"]))?,
+        jobs: commands.squeue(&["--all", "--json"])?,
     };
     understand(&answers, now)
+}
+
+/// Nothing, where the command itself says that it cannot tell.
+fn told(answer: Result<String, SlurmError>) -> Result<String, SlurmError> {
+    match answer {
+        Err(SlurmError::Failed { .. }) => Ok(String::new()),
+        answer => answer,
+    }
 }
 
 /// What the answers say.
@@ -75,7 +95,21 @@ pub fn understand(answers: &Answers, now: Timestamp) -> Result<Cluster, SlurmErr
         licences::all(&answers.licences).map_err(wrong("scontrol show licenses"))?;
     let jobs = jobs::all(&answers.jobs).map_err(wrong("squeue --json"))?;
     let nodes: Vec<Node> = nodes;
-    Ok(Cluster { now, config, nodes, partitions, reservations, licences, jobs })
+    let topology =
+        topology::of(&answers.topology, &config).map_err(wrong("scontrol show topology"))?;
+    let associations =
+        associations::of(&answers.associations).map_err(wrong("scontrol show assoc_mgr"))?;
+    Ok(Cluster {
+        now,
+        config,
+        nodes,
+        partitions,
+        reservations,
+        licences,
+        topology,
+        associations,
+        jobs,
+    })
 }
 
 fn wrong(command: &'static str) -> impl Fn(String) -> SlurmError {
