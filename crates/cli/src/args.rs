@@ -100,6 +100,9 @@ pub(crate) enum Command {
     },
     /// Save the newest planning round to a file, or plan a saved one again
     Replay(ReplayArgs),
+    /// Look at another scheduler's queue; nothing there is changed
+    #[command(subcommand)]
+    Shadow(crate::shadow::Shadow),
     /// The core without a daemon: replay traces, run scenarios
     #[command(subcommand)]
     Sim(crate::sim::Sim),

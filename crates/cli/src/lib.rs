@@ -21,6 +21,7 @@ mod replay;
 mod reservation;
 mod run;
 mod say;
+mod shadow;
 mod share;
 mod sim;
 mod submit;
@@ -122,6 +123,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Man { dir } => generate::man(dir, others),
         Command::ExplainCode { code } => explain::run(&code),
         Command::Replay(args) => replay::run(&args),
+        Command::Shadow(shadow) => shadow::run(&shadow),
         Command::Sim(sim) => sim::run(&sim),
         Command::Version(json) => inspect::version(&json),
     }

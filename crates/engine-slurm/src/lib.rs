@@ -8,7 +8,9 @@
 
 mod commands;
 mod error;
+mod pace;
 pub mod read;
 
 pub use commands::Commands;
 pub use error::SlurmError;
+pub use pace::Pace;

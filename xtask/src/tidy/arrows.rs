@@ -23,9 +23,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("control", &["model", "planner", "plan-check", "recurrence", "store", "engine"]),
     ("engine-local", &["model", "engine", "node-metrics", "api"]),
     ("engine-slurm", &["model", "slurm-syntax"]),
+    ("shadow", &["model", "planner", "plan-check", "engine-slurm", "slurm-syntax"]),
     ("client", &["api", "model"]),
     ("slurm-shim", &["client", "api", "slurm-syntax", "config", "model"]),
-    ("cli", &["client", "api", "config", "slurm-syntax", "model", "sim"]),
+    ("cli", &["client", "api", "config", "slurm-syntax", "model", "sim", "engine-slurm", "shadow"]),
     (
         "daemon",
         &[
