@@ -1,4 +1,4 @@
-//! The reader of Slurm against a real one of four nodes.
+//! The reader of Slurm, and what looks at one without touching it, on a real one of four nodes.
 
 use super::{Options, cargo_test};
 use crate::sh;
@@ -9,13 +9,12 @@ const LIMIT_S: u32 = 600;
 
 /// Starts the bed and runs the tests that need one.
 pub(super) fn checks(options: &Options, report: &mut Report) {
-    report.check("the reader on a real Slurm", || {
+    report.check("the reader and the shadow on a real Slurm", || {
         available().map_err(Skip::avoidable)?;
-        let mut build =
-            cargo_test(options, &["-p", "muster-engine-slurm", "--test", "bed", "--no-run"]);
-        sh::run(&mut build)?;
+        let words = ["-p", "muster-engine-slurm", "-p", "muster-shadow", "--test", "bed"];
+        sh::run(cargo_test(options, &words).arg("--no-run"))?;
         let bed = Bed::start(SMALL)?;
-        let mut test = cargo_test(options, &["-p", "muster-engine-slurm", "--test", "bed"]);
+        let mut test = cargo_test(options, &words);
         test.env("MUSTER_TEST_SLURM_CONF", bed.conf());
         sh::run(&mut sh::bounded(test, LIMIT_S))?;
         Ok("22.05 as Debian has it".to_owned())
