@@ -44,10 +44,6 @@ pub struct Resume {
     pub after: JobId,
     /// The jobs that were started on this walk so far.
     pub started: Vec<JobId>,
-    /// Set where the queue had been walked, and the round ended among those that are tried in
-    /// another order behind promises: how many of the started ones are of the queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub behind: Option<u32>,
 }
 
 /// One decision.

@@ -23,9 +23,6 @@ use std::sync::Arc;
 /// shape.
 pub(crate) type Deferred = (u128, OrderKey, usize);
 
-/// A place among those: what orders it there, and the waiting key.
-pub(crate) type Position = (u128, OrderKey);
-
 impl Round<'_> {
     /// The turn of a job behind promises.
     pub(crate) fn deferred(&self, at: usize, key: OrderKey) -> Option<Deferred> {
@@ -34,39 +31,13 @@ impl Round<'_> {
         Some((self.keys.behind(queue.terms.of(at), &shape.asks), self.keys.waiting(key), at))
     }
 
-    /// True where the round before had walked the queue, and ended behind promises.
-    pub(crate) fn resumes_behind(&self) -> bool {
-        self.budget.resume.as_ref().is_some_and(|resume| resume.behind.is_some())
-    }
-
-    /// How many jobs of the queue were started on this walk, which began with so many groups, and
-    /// by the rounds before it.
-    pub(crate) fn started_on_walk(&self, begin: usize) -> u32 {
-        let before = self.budget.resume.as_ref();
-        let before = before.map_or(0, |r| r.behind.unwrap_or(r.started.len() as u32));
-        before + self.started[begin..].iter().flatten().count() as u32
-    }
-
-    /// Up to where the rounds before tried those behind promises.
-    fn tried_behind(&self) -> Option<Position> {
-        let resume = self.budget.resume.as_ref().filter(|resume| resume.behind.is_some())?;
-        let job = self.state.jobs.get(&resume.after)?;
-        let asks = [crate::queue::asks(self.state, job, self.now)];
-        Some((self.keys.behind_of(job, &asks), self.keys.waiting(self.keys.of(job))))
-    }
-
-    /// Tries jobs behind promises, in the order of those.
+    /// Tries jobs behind promises, in the order of those. This is not cut by the budget: the order
+    /// is another than the queue's, so that no job tells where it ended.
     pub(crate) fn backfill(&mut self, walk: &mut Walk, mut waiting: Vec<Deferred>) {
         if walk.stopped_at.is_some() {
             return;
         }
         waiting.sort_unstable();
-        let tried = self.tried_behind();
-        if self.replay.is_any_behind() {
-            self.keep_word(walk, None);
-            self.replay_behind();
-        }
-        let mut any = false;
         // The first of every shape in order, and those that come after their first.
         let mut firsts = waiting.into_iter().peekable();
         let mut others: BTreeSet<Deferred> = BTreeSet::new();
@@ -76,15 +47,7 @@ impl Round<'_> {
                 (first, _) => first.is_some(),
             };
             let next = if comes_first { firsts.next() } else { others.pop_first() };
-            let Some((weight, key, at)) = next else { break };
-            if tried.is_some_and(|tried| (weight, key) <= tried) {
-                continue;
-            }
-            if any && self.work.total() >= self.budget.steps {
-                walk.stopped_behind = Some((weight, key));
-                break;
-            }
-            (any, walk.last_looked_at) = (true, Some(key.3));
+            let Some((_, key, at)) = next else { break };
             let live = self.keys.live(key, self.cache.queue.terms.of(at));
             if matches!(self.consider(walk, at, live, true), Answer::Settled) {
                 others.extend(self.next_of(at, live).and_then(|next| self.deferred(at, next)));

@@ -146,14 +146,6 @@ impl<'a> Keys<'a> {
         likely.map(|run| run.map_or(u128::MAX, |run| u128::from(run.0))).max().unwrap_or(0)
     }
 
-    /// As [`Self::behind`], of a job that may be of no shape.
-    pub(crate) fn behind_of(&self, job: &Job, asks: &[Vec<Ask>]) -> u128 {
-        match &self.by {
-            By::Slowdown(weigher, _) => weigher.weight(job),
-            _ => self.behind(None, asks),
-        }
-    }
-
     /// How many of a shape's waiting jobs come before a place. They keep their order among each
     /// other, so the ends of the set decide for most.
     pub(crate) fn count_before(

@@ -1,6 +1,5 @@
 //! What a round found, beside its plan.
 
-use crate::behind::Position;
 use crate::order::{Keys, OrderKey};
 use crate::queue::{Queue, ShapeKey};
 use muster_model::{JobId, Plan, Reason};
@@ -15,8 +14,6 @@ pub(crate) struct Outcome {
     pub(crate) promised: BTreeMap<String, JobId>,
     /// The first job that was not looked at because the budget ended.
     pub(crate) stopped_at: Option<OrderKey>,
-    /// As that, among those that are tried in another order behind promises.
-    pub(crate) stopped_behind: Option<Position>,
     /// Shapes that limits hold, with the first that does.
     pub(crate) held: BTreeMap<Arc<ShapeKey>, Reason>,
     /// The first of groups for which victims were looked for in vain.
@@ -35,24 +32,6 @@ pub(crate) struct First {
     pub(crate) at: u32,
     /// How many of it wait.
     pub(crate) waiting: u32,
-}
-
-impl First {
-    /// Those of all shapes, in order.
-    pub(crate) fn of_all(queue: &mut Queue, keys: &Keys<'_>) -> Vec<Self> {
-        let mut firsts: Vec<Self> = Vec::with_capacity(queue.shapes.len());
-        let known = queue.sorted.len() as u32;
-        for at in queue.sorted.iter().copied().chain(known..queue.shapes.len() as u32) {
-            let Some(Some(shape)) = queue.shapes.get(at as usize) else { continue };
-            let Some(first) = shape.waiting.first() else { continue };
-            let key = keys.live(*first, queue.terms.of(at as usize));
-            firsts.push(Self { key, at, waiting: shape.waiting.len() as u32 });
-        }
-        // Mostly in order already: this sort makes use of that.
-        firsts.sort();
-        queue.keep_sorted(&firsts);
-        firsts
-    }
 }
 
 impl Outcome {

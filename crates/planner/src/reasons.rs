@@ -353,14 +353,6 @@ impl<'a> Reasoner<'a> {
         if self.outcome.stopped_at.is_some_and(|at| at <= key) {
             return Reason::BudgetEnded;
         }
-        let cut = self.outcome.stopped_behind.filter(|_| !self.promises.contains_key(&job.id));
-        let place = || {
-            let asks = [asks(self.state, job, self.now)];
-            (self.keys.behind_of(job, &asks), self.keys.waiting(key))
-        };
-        if cut.is_some_and(|at| place() >= at) {
-            return Reason::BudgetEnded;
-        }
         // Of those with a promise only the first of a partition waits for nobody that waits.
         let leader = job.het.map_or(job.id, |part| part.leader);
         let is_head = self.outcome.promised.values().any(|head| *head == leader);

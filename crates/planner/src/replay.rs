@@ -8,7 +8,7 @@
 use crate::order::OrderKey;
 use crate::round::Round;
 use muster_model::{Job, JobId, Placement, State, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A start of a round before.
@@ -24,8 +24,6 @@ struct Earlier {
 pub(crate) struct Replay {
     /// By the place in the queue of the first of the group.
     groups: BTreeMap<OrderKey, Vec<Earlier>>,
-    /// What was started behind promises, after all of the queue; in order.
-    behind: Vec<Earlier>,
     /// Tasks by array.
     tasks: BTreeMap<JobId, u32>,
 }
@@ -34,11 +32,6 @@ impl Replay {
     /// How many tasks of an array are not put back yet.
     pub(crate) fn tasks(&self, array: JobId) -> u32 {
         self.tasks.get(&array).copied().unwrap_or(0)
-    }
-
-    /// True where something that was started behind promises is not put back yet.
-    pub(crate) fn is_any_behind(&self) -> bool {
-        !self.behind.is_empty()
     }
 }
 
@@ -76,8 +69,6 @@ impl Round<'_> {
     /// Takes back what the rounds before started on this walk; its turn comes again.
     pub(crate) fn take_back(&mut self) {
         let Some(resume) = &self.budget.resume else { return };
-        let of_queue = resume.behind.map_or(usize::MAX, |count| count as usize);
-        let behind: BTreeSet<JobId> = resume.started.iter().skip(of_queue).copied().collect();
         for (leader, job) in with_leaders(self.state, &resume.started) {
             let (Some(placement), Some(end)) =
                 (&job.placement, self.state.expected_end(job, self.now))
@@ -89,13 +80,10 @@ impl Round<'_> {
             if let Some(task) = job.array {
                 *self.replay.tasks.entry(task.array).or_default() += 1;
             }
+            let key = self.keys.of(leader);
             let (job, placement) = (Arc::clone(job), Arc::clone(placement));
-            let earlier = Earlier { job, placement, end };
-            if behind.contains(&earlier.job.id) {
-                self.replay.behind.push(earlier);
-            } else {
-                self.replay.groups.entry(self.keys.of(leader)).or_default().push(earlier);
-            }
+            let group = self.replay.groups.entry(key).or_default();
+            group.push(Earlier { job, placement, end });
         }
     }
 
@@ -106,24 +94,13 @@ impl Round<'_> {
                 return;
             }
             for one in first.remove() {
-                self.put_back_start(&one, behind);
+                self.cache.world.occupy(&one.job, &one.placement, one.end, behind);
+                self.limits.put_back(&one.job);
+                if let Some(task) = one.job.array {
+                    let tasks = self.replay.tasks.entry(task.array).or_default();
+                    *tasks = tasks.saturating_sub(1);
+                }
             }
-        }
-    }
-
-    /// Puts back what was started behind promises.
-    pub(crate) fn replay_behind(&mut self) {
-        for one in std::mem::take(&mut self.replay.behind) {
-            self.put_back_start(&one, true);
-        }
-    }
-
-    fn put_back_start(&mut self, one: &Earlier, behind: bool) {
-        self.cache.world.occupy(&one.job, &one.placement, one.end, behind);
-        self.limits.put_back(&one.job);
-        if let Some(task) = one.job.array {
-            let tasks = self.replay.tasks.entry(task.array).or_default();
-            *tasks = tasks.saturating_sub(1);
         }
     }
 }

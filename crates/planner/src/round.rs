@@ -21,7 +21,7 @@
 //! the next round begins anew: its victims go meanwhile.
 
 use crate::ask::Ask;
-use crate::behind::{Deferred, Position};
+use crate::behind::Deferred;
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::depth::Depth;
@@ -117,12 +117,8 @@ pub(crate) struct Walk {
     pub(crate) held_by_choice: BTreeSet<usize>,
     /// Its promises are off the world.
     pub(crate) promises_are_off: bool,
-    pub(crate) last_looked_at: Option<JobId>,
+    last_looked_at: Option<JobId>,
     pub(crate) stopped_at: Option<OrderKey>,
-    /// Where it ended among those behind promises.
-    pub(crate) stopped_behind: Option<Position>,
-    /// How many jobs had been started on the walk when it came to those.
-    pub(crate) started_before: u32,
     /// Room for a list of nodes.
     pub(crate) nodes: Vec<usize>,
     /// Promises that the guard of waits gives are made when somebody would pass.
@@ -190,7 +186,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
     let begin = round.cache.world.save();
     round.set_order();
     round.first_order = Arc::clone(&round.order);
-    round.firsts = Arc::new(First::of_all(&mut round.cache.queue, &round.keys));
+    round.set_firsts();
     let mut first = Walk::blank(state, 0, now);
     let under_way = round.budget.resume.as_ref().map(|r| r.started.clone());
     round.preempting.spared.extend(under_way.unwrap_or_default());
@@ -204,7 +200,7 @@ pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Bud
         let saved = round.cache.world.save();
         let walk = round.walk();
         let again = (walk.behind_promise || walk.unsure) && round.started.len() > before;
-        if !again || resumes || walk.is_cut() {
+        if !again || resumes || walk.stopped_at.is_some() {
             break (walk, before);
         }
         round.forget_promises(&walk.promises, before, saved);
@@ -236,8 +232,6 @@ impl Walk {
             promises_are_off: false,
             last_looked_at: None,
             stopped_at: None,
-            stopped_behind: None,
-            started_before: 0,
             nodes: Vec::new(),
             owes: false,
             owed: BTreeMap::new(),
@@ -246,7 +240,7 @@ impl Walk {
 
     /// True where it ended for want of steps.
     pub(crate) fn is_cut(&self) -> bool {
-        self.stopped_at.is_some() || self.stopped_behind.is_some()
+        self.stopped_at.is_some()
     }
 }
 
@@ -282,6 +276,23 @@ impl Round<'_> {
         }
     }
 
+    fn set_firsts(&mut self) {
+        let queue = &mut self.cache.queue;
+        let mut firsts: Vec<First> = Vec::with_capacity(queue.shapes.len());
+        let known = queue.sorted.len();
+        let all = queue.sorted.iter().copied().chain(known as u32..queue.shapes.len() as u32);
+        for at in all {
+            let Some(Some(shape)) = queue.shapes.get(at as usize) else { continue };
+            let Some(first) = shape.waiting.first() else { continue };
+            let key = self.keys.live(*first, queue.terms.of(at as usize));
+            firsts.push(First { key, at, waiting: shape.waiting.len() as u32 });
+        }
+        // Mostly in order already: this sort makes use of that.
+        firsts.sort();
+        queue.keep_sorted(&firsts);
+        self.firsts = Arc::new(firsts);
+    }
+
     /// Goes once through the queue, the first waiting job of every shape at a time.
     fn walk(&mut self) -> Walk {
         let shapes = self.cache.queue.fits_len();
@@ -292,9 +303,6 @@ impl Round<'_> {
         let mut others: BTreeSet<(OrderKey, usize)> = BTreeSet::new();
         let resume = self.budget.resume.as_ref().and_then(|r| self.state.jobs.get(&r.after));
         let resume = resume.map(|job| self.keys.of(job));
-        // A round that ended behind promises had walked the queue.
-        let walked = self.resumes_behind();
-        let begin = self.started.len();
         // Where jobs are tried shortest first, those behind promises wait for their turn.
         let shortest = self.state.policy.backfills_shortest_first();
         let mut deferred: Vec<Deferred> = Vec::new();
@@ -307,7 +315,7 @@ impl Round<'_> {
             let next = if comes_first { firsts.next() } else { others.pop_first() };
             let Some((key, at)) = next else { break };
             // What the rounds before looked at and left waiting cannot start now.
-            let was_seen = walked || resume.is_some_and(|resume| key <= resume);
+            let was_seen = resume.is_some_and(|resume| key <= resume);
             self.replay(was_seen.then_some(key), !walk.promises.is_empty());
             if self.work.total() >= self.budget.steps && walk.last_looked_at.is_some() {
                 walk.stopped_at = Some(key);
@@ -329,7 +337,6 @@ impl Round<'_> {
             others.extend(self.next_of(at, key).map(|next| (next, at)));
         }
         self.replay(None, !walk.promises.is_empty());
-        walk.started_before = self.started_on_walk(begin);
         self.backfill(&mut walk, deferred);
         walk
     }
@@ -553,8 +560,7 @@ impl Round<'_> {
         let is_passed = !walk.held_by_choice.is_empty() || !self.passed.is_empty();
         let has_more = (is_passed && any_started) || self.joined.has_more;
         decisions.extend(self.joined.into_decisions());
-        let resume = walk.last_looked_at.filter(|_| walk.is_cut() && !made_room);
-        let behind = walk.stopped_behind.map(|_| walk.started_before);
+        let resume = walk.stopped_at.filter(|_| !made_room).and(walk.last_looked_at);
         let plan = Plan {
             now: self.now,
             seq: self.state.seq,
@@ -564,23 +570,21 @@ impl Round<'_> {
             steps_max,
             resumed,
             // What a walk in pieces started may have given its first pieces more room.
-            complete: !walk.is_cut()
+            complete: walk.stopped_at.is_none()
                 && !walk.newcomers
                 && !has_more
                 && (!was_resumed || walked.is_empty()),
-            resume: resume.map(|after| Resume { after, started: walked, behind }),
+            resume: resume.map(|after| Resume { after, started: walked }),
         };
         let held = match walk.held.is_empty() {
             true => BTreeMap::new(),
             false => self.cache.queue.by_shape(&walk.held),
         };
         let (promised, stopped_at) = (walk.depth.into_heads(), walk.stopped_at);
-        let stopped_behind = walk.stopped_behind;
         Outcome {
             plan,
             promised,
             stopped_at,
-            stopped_behind,
             held,
             in_vain,
             order: self.first_order,

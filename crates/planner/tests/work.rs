@@ -120,37 +120,6 @@ fn a_long_queue_of_like_jobs_costs_as_much_by_weight_as_by_submission() {
 }
 
 #[test]
-fn a_budget_cuts_those_who_are_tried_by_weight_behind_a_promise() {
-    let mut lab = Lab::new("node n1 cpus=4\npolicy order=slowdown");
-    lab.submit("runs cpus=1 time=50 user=a");
-    let plan = lab.plan();
-    lab.carry_out(&plan);
-    lab.submit("head cpus=4 time=1 user=b");
-    for n in 0..300 {
-        lab.submit(&format!("j{n} cpus=1 time={} user=c", 20 + n * 7 % 400));
-    }
-    let mut planner = Planner::new(&lab.state);
-    let whole = planner.plan(&lab.state, lab.now, Budget::UNLIMITED);
-    let mut budget = Budget::steps(50);
-    let mut started = Vec::new();
-    let mut rounds = 0;
-    loop {
-        let plan = planner.plan(&lab.state, lab.now, budget.clone());
-        rounds += 1;
-        assert!(plan.work.total() <= 60, "{:?}", plan.work);
-        started.extend(muster_test_kit::started(&plan));
-        lab.carry_out(&plan);
-        budget.resume.clone_from(&plan.resume);
-        if plan.resume.is_none() {
-            break;
-        }
-        assert!(plan.resume.is_some_and(|resume| resume.behind.is_some()), "round {rounds}");
-    }
-    assert!(rounds > 3, "{rounds}");
-    assert_eq!((started.len(), started), (3, muster_test_kit::started(&whole)));
-}
-
-#[test]
 fn who_has_waited_long_is_promised_a_start_once_somebody_would_pass() {
     let mut lab = Lab::new("node n[1-4] cpus=1\npolicy order=slowdown");
     lab.submit("before nodes=2 time=100 user=a");
