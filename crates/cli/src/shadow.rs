@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use muster_engine_slurm::read::{Cluster, read};
+use muster_engine_slurm::read::{CALLS, Cluster, read};
 use muster_engine_slurm::{Commands, Pace, SlurmError};
 use muster_model::{JobId, Seconds, Timestamp};
 use muster_shadow::{Entry, Look, Waiting, look};
@@ -17,9 +17,6 @@ use crate::table::{Table, Yield, terminal_width};
 
 /// Looks are at least and at most so far apart.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_mins(2));
-
-/// The calls of one look (crate engine-slurm, `read`).
-const CALLS: u32 = 8;
 
 /// What Slurm starts within this after it could is no delay but its cycle.
 const GRACE: Seconds = Seconds(60);

@@ -2,22 +2,17 @@
 //! changes as a unified diff.
 
 use crate::Config;
-use std::fmt::Write as _;
+use similar::TextDiff;
 
 /// So many lines around a change are shown.
 const CONTEXT: usize = 3;
 
-/// A line of the old text, of the new one, or of both.
+/// A changed text, beside what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Line {
-    Same(String),
-    Gone(String),
-    New(String),
+pub struct Edited {
+    old: String,
+    new: String,
 }
-
-/// A changed text, line by line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edited(Vec<Line>);
 
 /// Why a text was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,20 +38,20 @@ pub enum EditError {
 /// # Errors
 /// What comes out is no configuration, or is not what it should be.
 pub fn set(text: &str, section: &str, values: &[(String, String)]) -> Result<Edited, EditError> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
     let (mut inside, mut found) = (false, false);
     let mut left: Vec<&(String, String)> = values.iter().collect();
     for line in text.lines() {
         if let Some(title) = title(line) {
             inside = title == section;
-            lines.push(Line::Same(line.to_owned()));
+            lines.push(line.to_owned());
             if inside {
                 found = true;
                 // What stands in the section already is replaced there.
                 left.retain(|(key, value)| {
                     let stands = stands_in(text, section, key);
                     if !stands {
-                        lines.push(Line::New(format!("{key} = {value}")));
+                        lines.push(format!("{key} = {value}"));
                     }
                     stands
                 });
@@ -67,92 +62,47 @@ pub fn set(text: &str, section: &str, values: &[(String, String)]) -> Result<Edi
             let at = left.iter().position(|(other, _)| other == key)?;
             Some(left.remove(at))
         });
-        match set {
-            Some((key, value)) => {
-                let new = format!("{key} = {value}");
-                if new == line.trim() {
-                    lines.push(Line::Same(line.to_owned()));
-                } else {
-                    lines.push(Line::Gone(line.to_owned()));
-                    lines.push(Line::New(new));
-                }
+        lines.push(match set {
+            Some((key, value)) if line.trim() != format!("{key} = {value}") => {
+                format!("{key} = {value}")
             }
-            None => lines.push(Line::Same(line.to_owned())),
-        }
+            _ => line.to_owned(),
+        });
     }
     if !found && !values.is_empty() {
         if !lines.is_empty() {
-            lines.push(Line::New(String::new()));
+            lines.push(String::new());
         }
-        lines.push(Line::New(format!("[{section}]")));
-        let set = |(key, value): &(String, String)| Line::New(format!("{key} = {value}"));
-        lines.extend(values.iter().map(set));
+        lines.push(format!("[{section}]"));
+        lines.extend(values.iter().map(|(key, value)| format!("{key} = {value}")));
     }
-    let edited = Edited(lines);
+    let ended = |line: &str| format!("{line}\n");
+    let edited = Edited {
+        old: text.lines().map(ended).collect(),
+        new: lines.iter().map(|line| ended(line)).collect(),
+    };
     let form = || EditError::Form {
         section: section.to_owned(),
         keys: values.iter().map(|(k, v)| format!("{k} = {v}")).collect::<Vec<_>>().join(", "),
     };
     let before = Config::parse(text, "the configuration")?;
-    let after = Config::parse(&edited.text(), "the proposal").map_err(|_| form())?;
+    let after = Config::parse(&edited.new, "the proposal").map_err(|_| form())?;
     if is_as_meant(&before, &after, section, values) { Ok(edited) } else { Err(form()) }
 }
 
 impl Edited {
     /// The new text.
-    pub fn text(&self) -> String {
-        let kept = self.0.iter().filter_map(|line| match line {
-            Line::Same(text) | Line::New(text) => Some(text.as_str()),
-            Line::Gone(_) => None,
-        });
-        kept.flat_map(|line| [line, "\n"]).collect()
+    pub fn text(&self) -> &str {
+        &self.new
     }
 
     /// What changes, as `diff -u` tells it; empty where nothing does.
     pub fn diff(&self, name: &str) -> String {
-        let changes: Vec<usize> =
-            (0..self.0.len()).filter(|at| !matches!(self.0[*at], Line::Same(_))).collect();
-        if changes.is_empty() {
+        if self.old == self.new {
             return String::new();
         }
-        let mut out = format!("--- {name}\n+++ {name}\n");
-        let mut hunks: Vec<(usize, usize)> = Vec::new();
-        for at in changes {
-            let (from, to) = (at.saturating_sub(CONTEXT), (at + 1 + CONTEXT).min(self.0.len()));
-            match hunks.last_mut() {
-                Some(last) if from <= last.1 => last.1 = to,
-                _ => hunks.push((from, to)),
-            }
-        }
-        for (from, to) in hunks {
-            self.hunk(from, to, &mut out);
-        }
-        out
-    }
-
-    fn hunk(&self, from: usize, to: usize, out: &mut String) {
-        let old = |lines: &[Line]| lines.iter().filter(|l| !matches!(l, Line::New(_))).count();
-        let new = |lines: &[Line]| lines.iter().filter(|l| !matches!(l, Line::Gone(_))).count();
-        let (before, lines) = (&self.0[..from], &self.0[from..to]);
-        let place = |before: usize, count: usize| {
-            // Of no lines the place is that of the line before.
-            let first = if count == 0 { before } else { before + 1 };
-            format!("{first},{count}")
-        };
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "@@ -{} +{} @@",
-            place(old(before), old(lines)),
-            place(new(before), new(lines))
-        );
-        for line in lines {
-            let _ = match line {
-                Line::Same(text) => writeln!(out, " {text}"),
-                Line::Gone(text) => writeln!(out, "-{text}"),
-                Line::New(text) => writeln!(out, "+{text}"),
-            };
-        }
+        let diff = TextDiff::from_lines(&self.old, &self.new);
+        diff.unified_diff().context_radius(CONTEXT).header(name, name).to_string()
     }
 }
 
@@ -219,10 +169,10 @@ mod tests {
             [policy] # who comes first\n+guard_first = 300\n kill_wait = \"5s\" # short\n\
             -order = \"fifo\"\n+order = \"slowdown\"\n \n [local]\n practice = \"4x8\"\n";
         assert_eq!(edited.diff("muster.toml"), diff);
-        let config = Config::parse(&edited.text(), "new").unwrap();
+        let config = Config::parse(edited.text(), "new").unwrap();
         assert_eq!(config.policy.guard_first, 300);
         // Once it is so, nothing is left to change.
-        assert_eq!(set(&edited.text(), "policy", &set_to).unwrap().diff("x"), "");
+        assert_eq!(set(edited.text(), "policy", &set_to).unwrap().diff("x"), "");
     }
 
     #[test]

@@ -20,7 +20,6 @@ use muster_sim::trace::{Cleaned, Cleaning, Swf, SwfJob, unpacked};
 use muster_sim::twin::{Estimates, Finished, PolicyName, Rounds, Setting, replay};
 use muster_store::memory::MemoryDisk;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use support::{root, user};
 
@@ -28,14 +27,7 @@ use support::{root, user};
 const SOME: usize = 1500;
 
 fn log() -> Option<(u32, Vec<SwfJob>)> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let given = std::env::var_os("MUSTER_TRACES").map(PathBuf::from);
-    let places = [beside.join("../shared/traces"), beside.join("../../shared/traces")];
-    let files = given.into_iter().chain(places).map(|dir| dir.join("kth-sp2.swf.gz"));
-    let Some(file) = files.into_iter().find(|file| file.exists()) else {
-        eprintln!("skipped: kth-sp2.swf.gz is not in ../shared/traces (or MUSTER_TRACES)");
-        return None;
-    };
+    let file = muster_test_kit::trace("kth-sp2.swf.gz")?;
     let swf = Swf::new(unpacked(std::fs::File::open(file).unwrap()).unwrap()).unwrap();
     let jobs = Cleaned::new(swf, Cleaning::default()).unwrap();
     let machine = jobs.machine();

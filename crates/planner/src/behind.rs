@@ -182,7 +182,7 @@ impl Round<'_> {
         asks: &[Vec<Ask>],
         group: &[&Arc<Job>],
     ) -> bool {
-        let counted = self.limits.counted(2);
+        let counted = self.limits.counted(!walk.owed.is_empty());
         if !self.start(walk, at, asks, group) {
             return false;
         }

@@ -390,7 +390,7 @@ impl Round<'_> {
         let failed = walk.known[fit].fails || walk.limited.contains(&at);
         // A limit that only the placement shows is found by placing it again.
         let may_try = may_start || !self.limits.is_idle();
-        let counted = self.limits.counted(2);
+        let counted = self.limits.counted(!may_start);
         if may_try && !failed && self.start_if_nobody_is_owed(walk, (at, key), &asks, &group) {
             if !may_start {
                 // It came between two pieces of this walk: its turn is in the next one.

@@ -86,7 +86,7 @@ impl Round<'_> {
         order: &[usize],
     ) -> Result<Vec<Started>, usize> {
         let mut starts: Vec<(usize, Started)> = Vec::with_capacity(group.len());
-        let counted = self.limits.counted(group.len());
+        let counted = self.limits.counted(group.len() > 1);
         for part in order.iter().copied() {
             let job = group[part];
             let mut ways = asks[part].iter().enumerate();

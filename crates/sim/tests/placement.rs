@@ -78,15 +78,7 @@ fn a_seed_decides_everything() {
 }
 
 fn list(name: &str) -> Option<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let given = std::env::var_os("MUSTER_TRACES").map(PathBuf::from);
-    let beside = [root.join("../shared/traces"), root.join("../../shared/traces")];
-    let places = given.into_iter().chain(beside).map(|dir| dir.join("fgd").join(name));
-    let found = places.into_iter().find(|file| file.exists());
-    if found.is_none() {
-        eprintln!("skipped: fgd/{name} is not in ../shared/traces (or MUSTER_TRACES)");
-    }
-    found
+    muster_test_kit::trace(&format!("fgd/{name}"))
 }
 
 /// One seed of the quick policies; the mean of ten is in the documentation, by `muster sim placement`.

@@ -12,15 +12,7 @@ use muster_sim::twin::{Estimates, PolicyName, Rounds, Setting, Summary, Totals, 
 use std::path::PathBuf;
 
 fn trace() -> Option<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let given = std::env::var_os("MUSTER_TRACES").map(PathBuf::from);
-    let beside = [root.join("../shared/traces"), root.join("../../shared/traces")];
-    let found = given.into_iter().chain(beside).map(|dir| dir.join("kth-sp2.swf.gz"));
-    let found = found.into_iter().find(|file| file.exists());
-    if found.is_none() {
-        eprintln!("skipped: kth-sp2.swf.gz is not in ../shared/traces (or MUSTER_TRACES)");
-    }
-    found
+    muster_test_kit::trace("kth-sp2.swf.gz")
 }
 
 fn summary(file: &std::path::Path, policy: Policy, estimates: Estimates) -> Summary {

@@ -15,6 +15,8 @@
 pub mod arbitrary;
 pub mod lab;
 pub mod proved;
+pub mod traces;
 
 pub use lab::{Lab, placement, started};
 pub use proved::proved;
+pub use traces::trace;

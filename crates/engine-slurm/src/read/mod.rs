@@ -51,7 +51,10 @@ pub struct Answers {
     pub jobs: Vec<u8>,
 }
 
-/// Asks a Slurm for all of it: eight commands, one after the other.
+/// So many commands [`read`] runs.
+pub const CALLS: u32 = 8;
+
+/// Asks a Slurm for all of it: [`CALLS`] commands, one after the other.
 ///
 /// A topology or associations that it does not tell (there are none, or they are private) count as
 /// none.

@@ -12,9 +12,9 @@ use std::sync::Arc;
 pub(crate) struct Counted(Option<BTreeMap<Holder, Started>>);
 
 impl Limits<'_> {
-    /// What is counted so far, where a group of several jobs may have to be taken back.
-    pub(crate) fn counted(&self, jobs: usize) -> Counted {
-        Counted((jobs > 1 && !self.is_idle()).then(|| self.started.clone()))
+    /// What is counted so far, where what comes may have to be taken back: a copy, so not else.
+    pub(crate) fn counted(&self, may_go_back: bool) -> Counted {
+        Counted((may_go_back && !self.is_idle()).then(|| self.started.clone()))
     }
 
     /// Goes back to what was counted.
@@ -75,7 +75,7 @@ impl Round<'_> {
         if self.limits.is_idle() {
             return None;
         }
-        let counted = self.limits.counted(group.len());
+        let counted = self.limits.counted(group.len() > 1);
         let mut found = None;
         for (part, job) in asks.iter().zip(group) {
             found = self.limit_on_part(part, job);
