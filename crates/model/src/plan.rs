@@ -1,10 +1,11 @@
 //! A plan: decisions as values, the promises they rest on, and the work they took.
 
 use crate::{
-    Claim, EventKind, JobId, Mib, NodeId, Placement, PreemptMode, Reason, TimeLimit, Timestamp,
-    Turn, TurnChange, Victim,
+    Claim, EventKind, JobId, Mib, NodeId, Placement, PreemptMode, Reason, State, TimeLimit,
+    Timestamp, Turn, TurnChange, Victim, WaitRecord,
 };
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What a planning round decided. A plan changes nothing by itself.
@@ -44,6 +45,20 @@ pub struct Resume {
     pub after: JobId,
     /// The jobs that were started on this walk so far.
     pub started: Vec<JobId>,
+    /// The longest waits on record when the walk began: its starts are on record meanwhile, and
+    /// would change who comes first. Absent in what older releases saved: as the state has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<WaitRecord>,
+}
+
+impl Resume {
+    /// The state as a walk that goes on sees it: the queue keeps the order that it began with.
+    pub fn seen<'a>(resumed: Option<&Self>, state: &'a State) -> Cow<'a, State> {
+        match resumed.and_then(|resume| resume.waits) {
+            Some(waits) if waits != state.waits => Cow::Owned(State { waits, ..state.clone() }),
+            _ => Cow::Borrowed(state),
+        }
+    }
 }
 
 /// One decision.

@@ -35,11 +35,12 @@ mod waiting;
 
 pub use violation::{Rule, Violation};
 
-use muster_model::{Decision, Job, JobId, Plan, Promise, Start, State, Timestamp};
+use muster_model::{Decision, Job, JobId, Plan, Promise, Resume, Start, State, Timestamp};
 use std::collections::BTreeSet;
 
 /// The rules on what the plan touches: its jobs, their nodes and licences, and its promises.
 pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
+    let state = &*Resume::seen(plan.resumed.as_ref(), state);
     let mut found = Vec::new();
     let starts = starts(plan);
     eligible::check(state, plan, &mut found);
@@ -63,6 +64,7 @@ pub fn check(state: &State, plan: &Plan) -> Vec<Violation> {
 /// [`check`], and the rules on what the plan leaves: order kept, nobody left waiting for nothing.
 pub fn check_full(state: &State, plan: &Plan) -> Vec<Violation> {
     let mut found = check(state, plan);
+    let state = &*Resume::seen(plan.resumed.as_ref(), state);
     order::check(state, plan, &mut found);
     if plan.complete {
         waiting::check(state, plan, &mut found);

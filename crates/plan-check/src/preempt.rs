@@ -107,6 +107,9 @@ pub(crate) fn made(state: &State, plan: &Plan) -> (State, Vec<Start>) {
     for (start, made_by) in &claims {
         victims.extend(made_by.iter().map(|victim| (victim, first(start.job))));
     }
+    // Jobs that start together all name who made room for them, and that is one all the same.
+    let mut named = BTreeSet::new();
+    victims.retain(|(victim, _)| named.insert((victim.job, victim.attempt)));
     for preempt in preempts(plan) {
         victims.extend(preempt.victims.iter().map(|victim| (victim, leader(preempt))));
     }

@@ -158,6 +158,7 @@ fn let_go(world: &mut World, started: &[Vec<Started>]) {
 
 /// Plans one round on the cache, which is left as it was.
 pub(crate) fn plan(cache: &mut Cache, state: &State, now: Timestamp, budget: Budget) -> Outcome {
+    let state = &*Resume::seen(budget.resume.as_ref(), state);
     cache.follow(state, now);
     let rejects = crate::reject::rejections(cache, state, now);
     let resumes = budget.resume.is_some();
@@ -574,7 +575,10 @@ impl Round<'_> {
                 && !walk.newcomers
                 && !has_more
                 && (!was_resumed || walked.is_empty()),
-            resume: resume.map(|after| Resume { after, started: walked }),
+            resume: resume.map(|after| {
+                let waits = Some(self.state.waits);
+                Resume { after, started: walked, waits }
+            }),
         };
         let held = match walk.held.is_empty() {
             true => BTreeMap::new(),

@@ -66,12 +66,6 @@ proptest! {
         jobs in prop::collection::vec(job(), 1..12),
         steps in 1u64..12,
     ) {
-        // Not held under `order = "slowdown"` yet: with jobs that may be preempted or are elastic a
-        // round cut by its budget can promise what another piece has promised (the checker refuses
-        // such a plan).
-        if cluster.contains("order=slowdown") {
-            return Ok(());
-        }
         let mut whole = Lab::new(&cluster);
         proved(&mut whole, |whole| {
             for line in before {
@@ -327,4 +321,43 @@ fn a_job_that_a_round_passed_over_is_promised_nothing_by_its_second_walk() {
     assert_eq!(plan.decisions.len(), 2, "{plan:?}");
     assert!(plan.promises.is_empty() && !plan.complete, "{plan:?}");
     assert_eq!(muster_plan_check::check(&lab.state, &plan), []);
+}
+
+/// What starts is on record as a wait, which changes who comes first: not within a walk.
+#[test]
+fn a_walk_in_pieces_keeps_the_order_that_it_began_with() {
+    let mut whole = Lab::new(
+        "node n1 cpus=2 gpus=3xa100:40G mem=1G\npolicy backfill=easy\npolicy order=slowdown\n\
+         policy preempt=requeue tiers=yes grace=5\n",
+    );
+    whole.at_minute(7);
+    for line in [
+        "j gpus=2xa100 mem=256M time=20 array=0-2%1 qos=low",
+        "j mem=256M time=50",
+        "j mem=256M time=10",
+        "j mem=256M time=10 array=0-2%1 qos=low",
+    ] {
+        whole.submit(line);
+    }
+    let mut pieces = whole.clone();
+    to_the_end(&mut whole, u64::MAX);
+    to_the_end(&mut pieces, 8);
+    assert_eq!(running(&pieces), running(&whole));
+}
+
+/// Jobs that start together all name who made room for them.
+#[test]
+fn what_an_elastic_job_keeps_is_its_own_once_whoever_it_made_room_for() {
+    let mut lab = Lab::new(
+        "node n1 cpus=1 mem=1G\nnode n3 cpus=2 gpus=1xa100:40G mem=1G\n\
+         node n4 cpus=2 gpus=1xa100:40G mem=1G\npolicy preempt=requeue tiers=yes grace=5\n",
+    );
+    lab.submit("j elastic=1-3 tasks-per-node=2 gpus-per-node=1 mem-per-cpu=512M time=10");
+    let plan = lab.unchecked_plan();
+    lab.carry_out(&plan);
+    lab.at_minute(7);
+    lab.submit("j gpus-per-node=1 mem=256M time=10 gang=g:2");
+    lab.submit("j mem=256M time=10 gang=g:2");
+    lab.submit("j mem=256M time=10 array=0-2%1");
+    assert!(to_the_end(&mut lab, 1).made_room);
 }
