@@ -87,9 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_for_a_low_slowdown_is_the_simulators() {
-        let section =
-            PolicySection { order: muster_model::OrderMode::Slowdown, ..PolicySection::default() };
-        assert_eq!(Policy::from(&section), Policy::standard());
+    fn the_default_policy_is_the_standard_one() {
+        assert_eq!(Policy::from(&PolicySection::default()), Policy::standard());
     }
 }

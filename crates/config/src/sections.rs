@@ -131,11 +131,10 @@ impl PracticeSection {
 section! {
     /// How jobs are scheduled.
     one "policy" PolicySection {
-        /// The order of waiting jobs of one partition tier and priority: `fifo` (as they
-        /// were submitted), `slowdown` (those likely to be short by their user's last runs, and
-        /// small, come first, until somebody has waited too long), or `multifactor` (see
-        /// `[priority]`).
-        order: OrderMode = OrderMode::Fifo, "word";
+        /// The order of waiting jobs of one partition tier and priority: `slowdown` (those likely to
+        /// be short by their user's last runs, and small, come first, until somebody has waited too
+        /// long), `fifo` (as they were submitted), or `multifactor` (see `[priority]`).
+        order: OrderMode = OrderMode::Slowdown, "word";
         /// Under `slowdown`, who has waited more than so many thousandths of the longest wait on
         /// record comes first, in order of waiting; so does who would be there, by its likely run
         /// time, for more than so many thousandths of the longest stay.

@@ -188,8 +188,8 @@ pub enum NodeChoice {
 }
 
 impl Policy {
-    /// EASY in the order for a low slowdown: what `order = "slowdown"` alone in the configuration
-    /// makes, and the policy `muster` of the simulator. [`Policy::default`] has the plain order.
+    /// What the daemon does unless its configuration says otherwise: EASY in the order for a low
+    /// slowdown. [`Policy::default`] is the plain policy that a state without one has.
     pub fn standard() -> Self {
         Self { order: OrderMode::Slowdown, ..Self::default() }
     }

@@ -18,7 +18,7 @@ pub enum PolicyName {
     EasySjbf,
     /// Later jobs start where they delay nobody before them.
     Conservative,
-    /// What the daemon does with `order = "slowdown"`: EASY in the order for a low slowdown.
+    /// What the daemon does by default: EASY in the order for a low slowdown.
     Muster,
 }
 
