@@ -1,4 +1,5 @@
-//! What a machine is: CPUs, memory, GPUs, read from a given root.
+//! What a machine is and does: CPUs, memory, GPUs, disks, networks, filesystems and jobs, read from a
+//! given root.
 //!
 //! Everything but NVIDIA's library is read from files below a root, so that a captured `/proc` and
 //! `/sys` tree serves as a test. A reading that fails is a note, never an error: a machine with one
@@ -13,19 +14,23 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-mod cpu;
-mod files;
-mod mig;
-mod nics;
-// A static program cannot load a library that brings a C library of its own.
-#[cfg(all(feature = "nvml", not(target_feature = "crt-static")))]
-mod nvml;
-mod paths;
-mod pci;
-mod processes;
+pub mod block;
+pub mod cgroup;
+pub mod counter;
+pub mod files;
+pub mod filesystems;
+pub mod gpu;
+pub mod host;
+pub mod network;
+#[cfg(test)]
+mod test_tree;
 
-pub use mig::{MigDevice, MigLibrary, MigPart, instances};
-pub use processes::{Drivers, GpuProcess, GpuReader, UseFile};
+pub use gpu::mig::{MigDevice, MigLibrary, MigPart, instances};
+pub use gpu::processes::{Drivers, GpuProcess, GpuReader, UseFile};
+
+use gpu::{paths, pci};
+use host::cpu;
+use network::cards;
 
 /// A machine as found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,7 +158,7 @@ pub fn discover(root: &Path) -> Machine {
     let trees: Vec<_> = gpus.iter().map(|gpu| paths::bridges(root, &gpu.pci)).collect();
     let domains: std::collections::BTreeSet<u32> = cpus.iter().map(|cpu| cpu.numa).collect();
     let topology_uncertain = paths::settle(&mut gpus, &trees, domains.len());
-    nics::assign(root, &mut gpus, &trees);
+    cards::assign(root, &mut gpus, &trees);
     if topology_uncertain {
         notes.push(
             "how the GPUs are joined is not certain: the PCIe tree is hidden, and the driver and \
@@ -186,7 +191,7 @@ fn gpus(root: &Path, notes: &mut Vec<String>) -> Vec<Gpu> {
     }
     #[cfg(all(feature = "nvml", not(target_feature = "crt-static")))]
     if root == Path::new("/") && found.iter().any(|g| g.vendor == Vendor::Nvidia) {
-        match nvml::read() {
+        match gpu::nvml::read() {
             Ok((detailed, remarks)) => {
                 notes.extend(remarks);
                 found.retain(|g| g.vendor != Vendor::Nvidia);

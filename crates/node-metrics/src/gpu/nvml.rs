@@ -7,8 +7,8 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-use crate::mig::{self, MigDevice, MigLibrary};
-use crate::processes::RawProcess;
+use crate::gpu::mig::{self, MigDevice, MigLibrary};
+use crate::gpu::processes::RawProcess;
 use crate::{Gpu, GpuLink, LinkKind, Vendor};
 
 /// NVLink lanes that a GPU may have (`NVML_NVLINK_MAX_LINKS`).

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::files::names;
-use crate::paths::{bridges, class};
+use crate::gpu::paths::{bridges, class};
 use crate::{Gpu, LinkKind};
 
 const CARDS: &str = "sys/class/infiniband";

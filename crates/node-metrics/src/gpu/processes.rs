@@ -94,7 +94,7 @@ fn described(root: &Path, mut raw: Vec<RawProcess>) -> Vec<GpuProcess> {
 
 #[cfg(all(feature = "nvml", not(target_feature = "crt-static")))]
 fn raw_processes() -> Vec<RawProcess> {
-    crate::nvml::processes().unwrap_or_default()
+    crate::gpu::nvml::processes().unwrap_or_default()
 }
 
 #[cfg(not(all(feature = "nvml", not(target_feature = "crt-static"))))]
