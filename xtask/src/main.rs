@@ -30,7 +30,7 @@ usage: cargo xtask COMMAND
   bench topology                         ring bandwidth of placements, by a model
   bench core [--quick] [--json FILE]     those of the scheduling core alone, on one core
   bench slurm [--json FILE]              a queue planned beside a real Slurm's backfill
-  slurm up|down|status                   a real Slurm of four nodes, with accounting and REST
+  slurm up|down|status                   a real Slurm of six nodes, with accounting and REST
   book                                   writes the generated parts of docs/
   dist [--profile NAME]                  a static binary and a Debian package, in dist/
   tidy                                   the house rules alone (seconds)

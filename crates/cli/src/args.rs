@@ -103,6 +103,9 @@ pub(crate) enum Command {
     /// Look at another scheduler's queue; nothing there is changed
     #[command(subcommand)]
     Shadow(crate::shadow::Shadow),
+    /// Decide for partitions of another scheduler, which goes on running them
+    #[command(subcommand)]
+    Drive(crate::drive::Drive),
     /// The core without a daemon: replay traces, run scenarios
     #[command(subcommand)]
     Sim(crate::sim::Sim),

@@ -7,10 +7,12 @@ mod act;
 mod args;
 mod attach;
 mod config;
+mod drive;
 mod explain;
 mod generate;
 mod history;
 mod inspect;
+mod interrupt;
 mod job;
 mod links;
 mod logs;
@@ -123,6 +125,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Man { dir } => generate::man(dir, others),
         Command::ExplainCode { code } => explain::run(&code),
         Command::Replay(args) => replay::run(&args),
+        Command::Drive(drive) => drive::run(&drive),
         Command::Shadow(shadow) => shadow::run(&shadow),
         Command::Sim(sim) => sim::run(&sim),
         Command::Version(json) => inspect::version(&json),

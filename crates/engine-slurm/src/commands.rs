@@ -2,7 +2,7 @@
 
 use crate::SlurmError;
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -79,7 +79,7 @@ impl Commands {
     /// # Errors
     /// [`SlurmError::Failed`], [`SlurmError::Late`], [`SlurmError::Long`].
     pub fn squeue(&self, words: &[&str]) -> Result<Vec<u8>, SlurmError> {
-        self.run(&self.squeue, words)
+        self.run(&self.squeue, words, None).map(|(said, _)| said)
     }
 
     /// Runs `scontrol`; what it printed.
@@ -87,18 +87,36 @@ impl Commands {
     /// # Errors
     /// As [`Commands::squeue`], and [`SlurmError::Answer`] for what is not UTF-8.
     pub fn scontrol(&self, words: &[&str]) -> Result<String, SlurmError> {
-        let said = self.run(&self.scontrol, words)?;
+        let (said, _) = self.run(&self.scontrol, words, None)?;
         String::from_utf8(said).map_err(|error| SlurmError::Answer {
             command: line(&self.scontrol, words),
             what: error.to_string(),
         })
     }
 
-    fn run(&self, program: &Path, words: &[&str]) -> Result<Vec<u8>, SlurmError> {
+    /// Has one `scontrol` carry out these lines, one after the other; what it complained of. A line
+    /// that fails does not keep the next ones.
+    ///
+    /// # Errors
+    /// As [`Commands::squeue`] but for a line that failed.
+    pub fn scontrol_lines(&self, lines: &[String]) -> Result<String, SlurmError> {
+        let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        let (_, complaint) = self.run(&self.scontrol, &["--quiet"], Some(text))?;
+        Ok(String::from_utf8_lossy(&complaint).trim().to_owned())
+    }
+
+    /// What the program said and, where it read lines, what it complained of.
+    fn run(
+        &self,
+        program: &Path,
+        words: &[&str],
+        lines: Option<String>,
+    ) -> Result<(Vec<u8>, Vec<u8>), SlurmError> {
         let command = line(program, words);
         let failed = |said: String| SlurmError::Failed { command: command.clone(), said };
         let mut run = Command::new(program);
-        run.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let from = if lines.is_some() { Stdio::piped() } else { Stdio::null() };
+        run.args(words).stdin(from).stdout(Stdio::piped()).stderr(Stdio::piped());
         // The same answer whatever the caller's own settings are; times as seconds since 1970.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();
@@ -118,6 +136,11 @@ impl Commands {
             }
             _ => return Err(failed("no pipe to it".to_owned())),
         };
+        let reads_lines = lines.is_some();
+        if let (Some(lines), Some(mut to)) = (lines, child.stdin.take()) {
+            // A program that ends before it has read them all says so by how it ends.
+            std::thread::spawn(move || drop(to.write_all(lines.as_bytes())));
+        }
         let until = Instant::now() + self.limit;
         let said = out.recv_timeout(self.limit);
         let status = match &said {
@@ -137,12 +160,17 @@ impl Commands {
                 Err(RecvTimeoutError::Disconnected) => failed("its output broke off".to_owned()),
             });
         };
-        if !status.success() {
-            let complaint = complaint.recv_timeout(self.limit).unwrap_or_default();
-            let complaint = String::from_utf8_lossy(&complaint).trim().to_owned();
-            return Err(failed(format!("{status}: {complaint}")));
+        let said = said.map_err(|_| failed("its output broke off".to_owned()))?;
+        if status.success() && !reads_lines {
+            return Ok((said, Vec::new()));
         }
-        said.map_err(|_| failed("its output broke off".to_owned()))
+        let complaint = complaint.recv_timeout(self.limit).unwrap_or_default();
+        // With lines it says by its status only that one of them failed.
+        if reads_lines && status.code().is_some() {
+            return Ok((said, complaint));
+        }
+        let complaint = String::from_utf8_lossy(&complaint).trim().to_owned();
+        Err(failed(format!("{status}: {complaint}")))
     }
 }
 

@@ -4,8 +4,9 @@
 //! and in what it may say. [`read::read`] makes a [`read::Cluster`] of what they tell: one file for
 //! each kind of record. [`read::Cluster::state`] is that as muster's state, to plan on.
 //!
-//! Nothing here changes anything in Slurm.
+//! Only [`act`] changes anything in Slurm.
 
+pub mod act;
 mod commands;
 mod error;
 mod pace;

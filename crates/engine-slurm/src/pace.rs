@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// Slurm is left alone for so many times as long as an answer took.
+/// Slurm is left alone for so many times as long as an answer took, where nothing else is said.
 const REST_TIMES: u32 = 20;
 
 /// When the next look is due. No clock: what it decides follows from what it is told.
@@ -12,6 +12,7 @@ pub struct Pace {
     least: Duration,
     most: Duration,
     per_minute: u32,
+    rest_times: u32,
     now: Duration,
 }
 
@@ -19,7 +20,13 @@ impl Pace {
     /// Looks are `least` to `most` apart, with at most so many requests a minute.
     pub fn new(least: Duration, most: Duration, per_minute: u32) -> Self {
         let most = most.max(least);
-        Self { least, most, per_minute: per_minute.max(1), now: least }
+        Self { least, most, per_minute: per_minute.max(1), rest_times: REST_TIMES, now: least }
+    }
+
+    /// Slurm is left alone for so many times as long as an answer took, in place of 20.
+    #[must_use]
+    pub fn resting(self, times: u32) -> Self {
+        Self { rest_times: times, ..self }
     }
 
     /// How long to wait after a look: whether it found a change, how many requests it took and how
@@ -30,7 +37,7 @@ impl Pace {
     pub fn after(&mut self, changed: bool, requests: u32, took: Duration) -> Duration {
         self.now = if changed { self.least } else { (self.now * 2).min(self.most) };
         let allowed = Duration::from_mins(1) * requests / self.per_minute;
-        self.now.max(took * REST_TIMES).max(allowed.saturating_sub(took))
+        self.now.max(took * self.rest_times).max(allowed.saturating_sub(took))
     }
 }
 

@@ -81,7 +81,7 @@ fn a_real_slurm_is_read_as_it_stands() {
     let array = bed.submit(&["--array=0-9%2", "-N3", "--exclusive", "-t", "5"]);
     let held = bed.submit(&["--hold", "-C", "rack1", "-t", "5"]);
     let cluster = bed.read();
-    assert_eq!(cluster.nodes.len(), 4);
+    assert_eq!(cluster.nodes.len(), 6);
     assert!(cluster.nodes.iter().all(|node| node.is_usable() && node.devices.len() == 4));
     assert_eq!(cluster.counts(), (3, 2), "the array is one record");
     let (state, left_out) = cluster.state().expect("a state");

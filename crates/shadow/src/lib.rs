@@ -116,7 +116,7 @@ pub struct Unsaid {
 /// # Errors
 /// [`SlurmError::Answer`] where its records contradict each other.
 pub fn look(cluster: &Cluster, jobs: &[JobId]) -> Result<Look, SlurmError> {
-    let (state, left_out) = cluster.state()?;
+    let (state, left_out) = cluster.without_leases().state()?;
     let now = cluster.now;
     let mut planner = Planner::new(&state);
     let plan = planner.plan(&state, now, Budget::UNLIMITED);

@@ -71,9 +71,9 @@ MessageTimeout=100
         if !scheduler.is_empty() {
             let _ = writeln!(text, "SchedulerParameters={scheduler}");
         }
-        let quarter = (shape.nodes / 4).max(1);
         for rack in 0..4u16 {
-            let (first, last) = (rack * quarter, (rack + 1) * quarter - 1);
+            let of = |rack: u16| rack * shape.nodes / 4;
+            let (first, last) = (of(rack), of(rack + 1) - 1);
             let _ = writeln!(
                 text,
                 "NodeName=n[{first}-{last}] NodeHostname={host} NodeAddr=127.0.0.1 \
@@ -89,13 +89,14 @@ MessageTimeout=100
         }
         let _ = writeln!(
             text,
-            "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=01:00:00 \
-             DefMemPerCPU=100 State=UP"
+            "PartitionName=main Nodes={main} Default=YES MaxTime=INFINITE DefaultTime=01:00:00 \
+             DefMemPerCPU=100 State=UP",
+            main = if shape.accounting { "n[0-3]" } else { "ALL" },
         );
         if shape.accounting {
             let _ = writeln!(
                 text,
-                "PartitionName=gpu Nodes=ALL MaxTime=1-0 MaxNodes=2 DefaultTime=00:30:00 \
+                "PartitionName=gpu Nodes=n[4-5] MaxTime=1-0 MaxNodes=2 DefaultTime=00:30:00 \
                  DefMemPerCPU=100 State=UP
 PartitionName=back Nodes=n[0-1] Hidden=YES OverSubscribe=EXCLUSIVE MaxTime=60 State=UP"
             );

@@ -73,9 +73,10 @@ pub(crate) struct Shape {
     pub(crate) accounting: bool,
 }
 
-/// Four nodes with four GPUs each, and all that belongs to a site's Slurm.
+/// Six nodes with four GPUs each, two of them in a partition of their own, and all that belongs to a
+/// site's Slurm.
 pub(crate) const SMALL: Shape =
-    Shape { nodes: 4, cpus: 8, memory_mib: 16_000, gpus: 4, accounting: true };
+    Shape { nodes: 6, cpus: 8, memory_mib: 16_000, gpus: 4, accounting: true };
 
 /// A thousand nodes with eight GPUs each, of which only the scheduler matters.
 pub(crate) const LARGE: Shape =

@@ -1,4 +1,4 @@
-//! The reader of Slurm, and what looks at one without touching it, on a real one of four nodes.
+//! The reader of Slurm, what looks at one without touching it, and what drives one, on a real one.
 
 use super::{Options, cargo_test};
 use crate::sh;
@@ -9,7 +9,7 @@ const LIMIT_S: u32 = 600;
 
 /// Starts the bed and runs the tests that need one.
 pub(super) fn checks(options: &Options, report: &mut Report) {
-    report.check("the reader and the shadow on a real Slurm", || {
+    report.check("a real Slurm read, looked at and driven", || {
         available().map_err(Skip::avoidable)?;
         let words = ["-p", "muster-engine-slurm", "-p", "muster-shadow", "--test", "bed"];
         sh::run(cargo_test(options, &words).arg("--no-run"))?;
@@ -17,6 +17,9 @@ pub(super) fn checks(options: &Options, report: &mut Report) {
         let mut test = cargo_test(options, &words);
         test.env("MUSTER_TEST_SLURM_CONF", bed.conf());
         sh::run(&mut sh::bounded(test, LIMIT_S))?;
+        let mut drive = cargo_test(options, &["-p", "muster", "--test", "e2e", "drive::"]);
+        drive.env("MUSTER_TEST_SLURM_CONF", bed.conf());
+        sh::run(&mut sh::bounded(drive, LIMIT_S))?;
         Ok("22.05 as Debian has it".to_owned())
     });
 }

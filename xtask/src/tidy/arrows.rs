@@ -24,9 +24,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("engine-local", &["model", "engine", "node-metrics", "api"]),
     ("engine-slurm", &["model", "slurm-syntax"]),
     ("shadow", &["model", "planner", "plan-check", "engine-slurm", "slurm-syntax"]),
+    ("drive", &["model", "planner", "plan-check", "engine-slurm", "slurm-syntax"]),
     ("client", &["api", "model"]),
     ("slurm-shim", &["client", "api", "slurm-syntax", "config", "model"]),
-    ("cli", &["client", "api", "config", "slurm-syntax", "model", "sim", "engine-slurm", "shadow"]),
+    (
+        "cli",
+        &[
+            "client",
+            "api",
+            "config",
+            "slurm-syntax",
+            "model",
+            "sim",
+            "engine-slurm",
+            "shadow",
+            "drive",
+        ],
+    ),
     (
         "daemon",
         &[

@@ -38,16 +38,7 @@ impl Watch {
     /// Minds interrupts: the first ends the work after the job at hand, a second one at once.
     pub(super) fn begin() -> Self {
         let watch = Self::default();
-        let flag = &watch.0.interrupted;
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // Where they cannot be set the signals end the command as they always do.
-            let _ = signal_hook::flag::register_conditional_shutdown(
-                signal,
-                128 + signal,
-                Arc::clone(flag),
-            );
-            let _ = signal_hook::flag::register(signal, Arc::clone(flag));
-        }
+        crate::interrupt::sets(&watch.0.interrupted);
         watch
     }
 

@@ -1,5 +1,7 @@
 //! What of Slurm's configuration decides how its records are to be read.
 
+use muster_model::Timestamp;
+
 /// Settings of a Slurm (`scontrol show config`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
@@ -7,6 +9,8 @@ pub struct Config {
     pub cluster: String,
     /// `SLURM_VERSION`.
     pub version: String,
+    /// `BOOT_TIME`: when this slurmctld began.
+    pub booted: Option<Timestamp>,
     /// `PriorityType`.
     pub priority: String,
     /// `SchedulerParameters`.
@@ -32,6 +36,7 @@ impl Config {
             match key.trim() {
                 "ClusterName" => value.clone_into(&mut config.cluster),
                 "SLURM_VERSION" => value.clone_into(&mut config.version),
+                "BOOT_TIME" => config.booted = value.parse().ok().map(Timestamp::from_secs),
                 "PriorityType" => value.clone_into(&mut config.priority),
                 "SchedulerParameters" => value.clone_into(&mut config.scheduler),
                 "SelectTypeParameters" => {

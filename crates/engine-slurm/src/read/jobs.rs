@@ -33,6 +33,8 @@ pub struct JobRecord {
     pub(super) array_job_id: Number,
     pub(super) array_task_id: Number,
     pub(super) array_task_string: Words,
+    pub(super) array_max_tasks: Number,
+    pub(super) admin_comment: Words,
     pub(super) het_job_id: Number,
     pub(super) het_job_offset: Number,
     pub(super) priority: Number,

@@ -8,6 +8,7 @@
 mod associations;
 mod cluster;
 mod config;
+mod driven;
 mod jobs;
 mod json;
 mod licences;
@@ -22,6 +23,7 @@ mod topology;
 pub use associations::{AssociationRecord, Associations};
 pub use cluster::{Cluster, LeftOut};
 pub use config::Config;
+pub use driven::{Driven, LEASE_PREFIX, Mark, Target, lease_name};
 pub use jobs::{JobRecord, JobStanding};
 pub use record::Record;
 
@@ -54,26 +56,53 @@ pub struct Answers {
 /// So many commands [`read`] runs.
 pub const CALLS: u32 = 8;
 
+/// So many commands [`Answers::refresh`] runs.
+pub const CALLS_AGAIN: u32 = 3;
+
 /// Asks a Slurm for all of it: [`CALLS`] commands, one after the other.
 ///
-/// A topology or associations that it does not tell (there are none, or they are private) count as
-/// none.
-///
 /// # Errors
-/// [`SlurmError`] of the first that fails or cannot be understood.
+/// As [`Answers::ask`], and [`SlurmError::Answer`] for what cannot be understood.
 pub fn read(commands: &Commands, now: Timestamp) -> Result<Cluster, SlurmError> {
-    let answers = Answers {
-        config: commands.scontrol(&["show", "config"])?,
-        nodes: commands.scontrol(&["-o", "--all", "show", "node"])?,
-        partitions: commands.scontrol(&["-o", "--all", "show", "partition"])?,
-        reservations: commands.scontrol(&["-o", "show", "reservation"])?,
-        licences: commands.scontrol(&["-o", "show", "licenses"])?,
-        topology: told(commands.scontrol(&["-o", "show", "topology"]))?,
-        associations: told(commands.scontrol(&["-o", "show", "assoc_mgr", "flags=assoc,qos"]))?,
-        jobs: commands.squeue(&["--all", "--json"])?,
-    };
-    understand(&answers, now)
+    understand(&Answers::ask(commands)?, now)
 }
+
+impl Answers {
+    /// Runs all [`CALLS`] commands.
+    ///
+    /// A topology or associations that it does not tell (there are none, or they are private)
+    /// count as none.
+    ///
+    /// # Errors
+    /// [`SlurmError`] of the first that fails.
+    pub fn ask(commands: &Commands) -> Result<Self, SlurmError> {
+        Ok(Self {
+            config: commands.scontrol(&["show", "config"])?,
+            nodes: commands.scontrol(&NODES)?,
+            partitions: commands.scontrol(&["-o", "--all", "show", "partition"])?,
+            reservations: commands.scontrol(&RESERVATIONS)?,
+            licences: commands.scontrol(&["-o", "show", "licenses"])?,
+            topology: told(commands.scontrol(&["-o", "show", "topology"]))?,
+            associations: told(commands.scontrol(&["-o", "show", "assoc_mgr", "flags=assoc,qos"]))?,
+            jobs: commands.squeue(&JOBS)?,
+        })
+    }
+
+    /// Asks again for what changes by itself: nodes, reservations and jobs.
+    ///
+    /// # Errors
+    /// As [`Answers::ask`].
+    pub fn refresh(&mut self, commands: &Commands) -> Result<(), SlurmError> {
+        self.nodes = commands.scontrol(&NODES)?;
+        self.reservations = commands.scontrol(&RESERVATIONS)?;
+        self.jobs = commands.squeue(&JOBS)?;
+        Ok(())
+    }
+}
+
+const NODES: [&str; 4] = ["-o", "--all", "show", "node"];
+const RESERVATIONS: [&str; 3] = ["-o", "show", "reservation"];
+const JOBS: [&str; 2] = ["--all", "--json"];
 
 /// Nothing, where the command itself says that it cannot tell.
 fn told(answer: Result<String, SlurmError>) -> Result<String, SlurmError> {

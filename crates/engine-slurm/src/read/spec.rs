@@ -167,7 +167,7 @@ fn licences(text: &str) -> Result<Vec<LicenceRequest>, String> {
     if text.is_empty() { Ok(Vec::new()) } else { license::parse(text).map_err(|p| p.what) }
 }
 
-fn hosts(list: &Words) -> Result<BTreeSet<String>, String> {
+pub(super) fn hosts(list: &Words) -> Result<BTreeSet<String>, String> {
     let text = list.joined();
     if text.is_empty() {
         return Ok(BTreeSet::new());

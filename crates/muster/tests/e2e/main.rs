@@ -9,6 +9,7 @@ mod again;
 mod binding;
 mod cli;
 mod clients;
+mod drive;
 mod gpus;
 mod jobs;
 mod keep;

@@ -1,0 +1,239 @@
+//! `muster drive`: partitions of a running Slurm, decided by muster.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use muster_drive::{Drive as Driving, DriveError, Happened, Lapse, Settings, Turn};
+use muster_engine_slurm::read::{CALLS_AGAIN, read};
+use muster_engine_slurm::{Commands, Pace, SlurmError};
+use muster_model::{Seconds, Timestamp};
+
+use crate::interrupt;
+use crate::say::{self, Failure, Outcome};
+use crate::table::{Table, terminal_width};
+
+/// Turns are at least and at most so far apart.
+const TURNS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+
+/// Slurm is left alone for so many times as long as an answer took.
+const REST_TIMES: u32 = 2;
+
+/// While it waits it looks so often whether it is to end.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Decide for partitions of a Slurm, which goes on running them.
+#[derive(Subcommand)]
+pub(crate) enum Drive {
+    /// Take partitions over and decide for them until ^C, which gives them back
+    Slurm(SlurmArgs),
+    /// Give partitions back, whoever drives them; running jobs go on
+    Stop(WhichArgs),
+    /// Which partitions are driven, until when, and what is about to start in them
+    Status(StatusArgs),
+}
+
+/// Words of `muster drive slurm`.
+#[derive(Args)]
+pub(crate) struct SlurmArgs {
+    /// A partition to take over; may be said several times
+    #[arg(long, required = true, value_name = "NAME")]
+    partition: Vec<String>,
+    /// The slurm.conf of the Slurm to drive, in place of the machine's
+    #[arg(long, value_name = "FILE")]
+    conf: Option<PathBuf>,
+    /// Without muster Slurm decides again after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u32).range(20..=3600))]
+    lease: u32,
+    /// At most so many calls that only read a minute; a turn takes three
+    #[arg(long, value_name = "N", default_value_t = 360)]
+    calls_per_minute: u32,
+    /// Print JSON, one object a turn in which something happened
+    #[arg(long)]
+    json: bool,
+}
+
+/// Words of `muster drive stop`.
+#[derive(Args)]
+pub(crate) struct WhichArgs {
+    /// Only this partition; may be said several times
+    #[arg(long, value_name = "NAME")]
+    partition: Vec<String>,
+    /// The slurm.conf of the Slurm, in place of the machine's
+    #[arg(long, value_name = "FILE")]
+    conf: Option<PathBuf>,
+}
+
+/// Words of `muster drive status`.
+#[derive(Args)]
+pub(crate) struct StatusArgs {
+    /// The slurm.conf of the Slurm, in place of the machine's
+    #[arg(long, value_name = "FILE")]
+    conf: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries it out.
+pub(crate) fn run(drive: &Drive) -> Outcome {
+    match drive {
+        Drive::Slurm(args) => slurm(args),
+        Drive::Stop(args) => stop(args),
+        Drive::Status(args) => status(args),
+    }
+}
+
+fn failed(error: impl Into<DriveError>) -> Failure {
+    let error = error.into();
+    Failure::new(format!("{error} [{}]", error.code()))
+}
+
+fn commands(conf: Option<&PathBuf>) -> Result<Commands, Failure> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found: Result<Commands, SlurmError> = Commands::find(&path);
+    let commands = found.map_err(failed)?;
+    Ok(match conf {
+        Some(conf) => commands.with_conf(conf),
+        None => commands,
+    })
+}
+
+/// Slurm's times are whole seconds.
+fn now() -> Timestamp {
+    Timestamp::from_secs(say::now().secs())
+}
+
+fn own_name() -> Result<String, Failure> {
+    let uid = nix::unistd::geteuid();
+    let user = nix::unistd::User::from_uid(uid).ok().flatten();
+    user.map(|user| user.name).ok_or_else(|| Failure::new(format!("user {uid} has no name here")))
+}
+
+fn pause(time: Duration, ending: &AtomicBool) {
+    let until = Instant::now() + time;
+    while !ending.load(Ordering::Relaxed) && Instant::now() < until {
+        std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
+    }
+}
+
+fn slurm(args: &SlurmArgs) -> Outcome {
+    let ending = Arc::new(AtomicBool::new(false));
+    interrupt::sets(&ending);
+    let settings = Settings {
+        partitions: args.partition.iter().cloned().collect(),
+        user: own_name()?,
+        lease: Seconds(u64::from(args.lease)),
+    };
+    let names = args.partition.join(", ");
+    let wait = |time: Duration| {
+        say::note(&format!(
+            "there is a lease already; is anybody extending it? ({} s)",
+            time.as_secs()
+        ));
+        pause(time, &ending);
+    };
+    let commands = commands(args.conf.as_ref())?;
+    let mut driving = Driving::begin(commands, settings, &now, &wait).map_err(failed)?;
+    say::note(&format!(
+        "{names}: muster decides. ^C gives back; without muster Slurm decides \
+        again after {} s",
+        args.lease
+    ));
+    let mut pace = Pace::new(TURNS.0, TURNS.1, args.calls_per_minute).resting(REST_TIMES);
+    while !ending.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        let mut changed = false;
+        match driving.turn(&now) {
+            Ok(turn) => {
+                changed = !turn.happened.is_empty() || turn.waiting > 0;
+                tell(&turn, args.json)?;
+            }
+            // A slurmctld that restarts is waited for.
+            Err(DriveError::Slurm(error)) => say::note(&format!("{error} [{}]", error.code())),
+            Err(error) => return Err(failed(error)),
+        }
+        pause(pace.after(changed, CALLS_AGAIN, begin.elapsed()), &ending);
+    }
+    let happened = driving.end(now()).map_err(failed)?;
+    tell(&Turn { at_ms: now(), happened, ..Turn::default() }, args.json)?;
+    say::note(&format!("{names}: Slurm decides again"));
+    Ok(0)
+}
+
+fn tell(turn: &Turn, json: bool) -> Result<(), Failure> {
+    if turn.happened.is_empty() {
+        return Ok(());
+    }
+    if json {
+        let line = serde_json::to_string(turn).map_err(|e| Failure::new(e.to_string()))?;
+        say::print(&format!("{line}\n"));
+        return Ok(());
+    }
+    let at = say::instant(turn.at_ms);
+    for one in &turn.happened {
+        say::print(&format!("{at} {}\n", sentence(one)));
+    }
+    Ok(())
+}
+
+fn sentence(happened: &Happened) -> String {
+    match happened {
+        Happened::Released { job, nodes } => format!("job {job} is to start on {nodes}"),
+        Happened::Started { job, nodes } => format!("job {job} started on {nodes}"),
+        Happened::Elsewhere { job, nodes, meant } => {
+            format!("job {job} started on {nodes}, not on {meant} as planned")
+        }
+        Happened::NotStarted { job, why } => {
+            format!("job {job} was not started by Slurm ({why}); it is let be for a while")
+        }
+        Happened::TakenBack { job } => format!("job {job} waits again as its user asked"),
+        Happened::Broken { job, rule } => format!("job {job} is not started: {rule}"),
+        Happened::Refused { said } => format!("Slurm refused: {said}"),
+    }
+}
+
+fn stop(args: &WhichArgs) -> Outcome {
+    let commands = commands(args.conf.as_ref())?;
+    let cluster = read(&commands, now()).map_err(failed)?;
+    let driven: BTreeSet<String> =
+        muster_drive::leases(&cluster).into_iter().map(|lease| lease.partition).collect();
+    let named: BTreeSet<String> = args.partition.iter().cloned().collect();
+    if let Some(other) = named.difference(&driven).next() {
+        say::note(&format!("partition {other} is not driven; what is left of it is tidied"));
+    }
+    let which = if named.is_empty() { driven.clone() } else { named };
+    if which.is_empty() {
+        say::note("no partition is driven");
+        return Ok(0);
+    }
+    let happened = muster_drive::hand_back(&commands, &which, now()).map_err(failed)?;
+    tell(&Turn { at_ms: now(), happened, ..Turn::default() }, false)?;
+    let names: Vec<String> = which.into_iter().collect();
+    say::note(&format!("{}: Slurm decides again; running jobs go on", names.join(", ")));
+    Ok(0)
+}
+
+fn status(args: &StatusArgs) -> Outcome {
+    let commands = commands(args.conf.as_ref())?;
+    let leases: Vec<Lapse> = muster_drive::leases(&read(&commands, now()).map_err(failed)?);
+    if args.json {
+        return say::json(&leases);
+    }
+    if leases.is_empty() {
+        say::note("no partition is driven");
+        return Ok(0);
+    }
+    let mut table = Table::new(&["PARTITION", "LEASE UNTIL", "ABOUT TO START"]);
+    for lease in leases {
+        let released =
+            if lease.released.is_empty() { "-".to_owned() } else { lease.released.join(",") };
+        table.row(vec![lease.partition, say::instant(lease.until_ms), released]);
+    }
+    say::print(&table.text(terminal_width()));
+    Ok(0)
+}

@@ -1,0 +1,173 @@
+//! Partitions of a running Slurm, decided by muster and run by Slurm.
+//!
+//! A partition is handed over behind a lease: a short reservation of its nodes that [`Drive`] keeps
+//! extending. Plain jobs wait behind it. Each [`Drive::turn`] reads Slurm, plans, and moves the jobs
+//! that are to start now into the lease, with their nodes required; Slurm starts them. Everything
+//! that has to outlast muster stands in Slurm (module `read::driven` of the engine), so a muster
+//! that was killed goes on where it was, and without one the lease lapses and Slurm schedules by
+//! itself. [`hand_back`] ends it at once; running jobs go on.
+
+mod drive;
+mod error;
+mod steps;
+mod watch;
+
+pub use drive::{Drive, Lapse, Settings, Turn, hand_back, leases};
+pub use error::DriveError;
+pub use steps::{Step, Steps, steps};
+
+use serde::Serialize;
+
+/// What came of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Happened {
+    /// A job was moved into the lease.
+    Released {
+        /// The job.
+        job: String,
+        /// Where it is to start.
+        nodes: String,
+    },
+    /// Slurm started it where it was meant to.
+    Started {
+        /// The job.
+        job: String,
+        /// Where.
+        nodes: String,
+    },
+    /// Slurm started it elsewhere.
+    Elsewhere {
+        /// The job.
+        job: String,
+        /// Where.
+        nodes: String,
+        /// Where it was meant to start.
+        meant: String,
+    },
+    /// Slurm does not start it; it is taken back and let be for a while.
+    NotStarted {
+        /// The job.
+        job: String,
+        /// Slurm's word.
+        why: String,
+    },
+    /// It has again what it asked for itself: its room is gone, or its lease had lapsed.
+    TakenBack {
+        /// The job.
+        job: String,
+    },
+    /// Its start would break a rule of plan-check.
+    Broken {
+        /// The job.
+        job: String,
+        /// The rule.
+        rule: String,
+    },
+    /// Slurm refused something.
+    Refused {
+        /// What it said.
+        said: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_engine_slurm::read::{Answers, Cluster, understand};
+    use muster_model::Timestamp;
+    use std::collections::BTreeSet;
+
+    /// Two nodes of four CPUs in a partition that is handed over, with these jobs.
+    pub(crate) fn cluster(jobs: &str, now: i64) -> Cluster {
+        let answers = Answers {
+            config: "ClusterName = c\nSLURM_VERSION = 22.05.8\n".to_owned(),
+            nodes: "NodeName=n1 CPUTot=4 State=IDLE\nNodeName=n2 CPUTot=4 State=IDLE\n".to_owned(),
+            partitions: "PartitionName=p Nodes=n[1-2] State=UP\n".to_owned(),
+            reservations: "ReservationName=muster_p StartTime=900 EndTime=1100 Nodes=n[1-2] \
+                Users=root Flags=FLEX\n"
+                .to_owned(),
+            jobs: format!(r#"{{"jobs":[{jobs}]}}"#).into_bytes(),
+            ..Answers::default()
+        };
+        understand(&answers, Timestamp::from_secs(now)).expect("understood")
+    }
+
+    /// A job of `p` that wants one node whole, with these fields beside or instead.
+    pub(crate) fn waiting(id: u32, more: &str) -> String {
+        let word = if more.contains("state_reason") { "" } else { r#","state_reason":"None""# };
+        format!(
+            r#"{{"job_id":{id},"job_state":"PENDING","partition":"p","priority":{},
+            "node_count":1,"tasks":1,"time_limit":10,"user_name":"ada","shared":"none",
+            "submit_time":900,"eligible_time":900,"tres_req_str":"cpu=4,node=1"{word}{more}}}"#,
+            100 - id
+        )
+    }
+
+    fn planned(jobs: &[String], barred: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
+        let barred = barred.iter().map(ToString::to_string).collect();
+        let cluster = cluster(&jobs.join(","), 1000);
+        let driven = cluster.driven(&BTreeSet::from(["p".to_owned()]), &barred);
+        let steps = steps(&driven).expect("planned");
+        assert!(steps.broken.is_empty(), "{steps:?}");
+        let name = |job| driven.targets[job].name.clone();
+        let nodes = |step: &Step| step.nodes.iter().cloned().collect::<Vec<_>>().join(",");
+        (
+            steps.release.iter().map(|step| (name(&step.job), nodes(step))).collect(),
+            steps.take_back.iter().map(name).collect(),
+        )
+    }
+
+    const RELEASED: &str = r#","resv_name":"muster_p","admin_comment":"muster:/""#;
+
+    fn on(node: &str) -> String {
+        format!(r#"{RELEASED},"required_nodes":"{node}""#)
+    }
+
+    #[test]
+    fn the_head_of_the_queue_is_released_to_nodes_that_are_free() {
+        let (release, back) = planned(&[waiting(3, ""), waiting(2, ""), waiting(1, "")], &[]);
+        let pair = |job: &str, nodes: &str| (job.to_owned(), nodes.to_owned());
+        assert_eq!(release, [pair("1", "n1"), pair("2", "n2")]);
+        assert!(back.is_empty());
+    }
+
+    #[test]
+    fn a_released_job_keeps_its_room_and_nothing_is_said_twice() {
+        let (release, back) =
+            planned(&[waiting(1, ""), waiting(2, ""), waiting(9, &on("n2"))], &[]);
+        assert_eq!(release, [("1".to_owned(), "n1".to_owned())]);
+        assert!(back.is_empty());
+    }
+
+    #[test]
+    fn a_released_job_whose_room_is_gone_is_taken_back() {
+        let running = r#"{"job_id":4,"job_state":"RUNNING","partition":"p","nodes":"n2","cpus":4,
+            "node_count":1,"tasks":1,"time_limit":60,"start_time":990,"user_name":"bob",
+            "tres_req_str":"cpu=4,node=1"}"#;
+        let (release, back) = planned(&[running.to_owned(), waiting(9, &on("n2"))], &[]);
+        assert!(release.is_empty());
+        assert_eq!(back, ["9"]);
+    }
+
+    #[test]
+    fn a_released_job_that_is_barred_or_held_by_its_user_is_taken_back() {
+        assert_eq!(planned(&[waiting(9, &on("n2"))], &["9"]).1, ["9"]);
+        let held = waiting(9, &on("n2")).replace(r#""priority":91"#, r#""priority":0"#);
+        assert_eq!(planned(&[held], &[]).1, ["9"]);
+    }
+
+    #[test]
+    fn components_of_a_heterogeneous_job_are_released_together_or_not_at_all() {
+        let part = |id: u32, offset: u32| {
+            waiting(id, &format!(r#","het_job_id":7,"het_job_offset":{offset},"priority":50"#))
+                .replace(&format!(r#""priority":{},"#, 100 - id), "")
+        };
+        let (release, _) = planned(&[part(7, 0), part(8, 1)], &[]);
+        let jobs: Vec<&str> = release.iter().map(|(job, _)| job.as_str()).collect();
+        assert_eq!(jobs, ["7", "8"]);
+        let busy = waiting(1, &on("n1"));
+        let (release, _) = planned(&[part(7, 0), part(8, 1), busy], &[]);
+        assert!(release.is_empty(), "{release:?}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Whether Slurm does what it was told: which jobs started, where, and which do not. Time comes in
+//! as a value.
+
+use crate::Happened;
+use muster_engine_slurm::read::{Cluster, JobStanding, Target};
+use muster_model::{Seconds, Timestamp};
+use muster_slurm_syntax::hostlist;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Slurm starts a released job in one of its next passes, seconds later.
+const PATIENCE: Seconds = Seconds(30);
+
+/// Heterogeneous jobs are started by backfill only, by default each 30 seconds.
+const PATIENCE_HETEROGENEOUS: Seconds = Seconds(90);
+
+/// One that did not start is let be for so long, then twice as long, and so on.
+const BARRED: Seconds = Seconds(60);
+const BARRED_MOST: Seconds = Seconds(1800);
+
+/// What is known of the jobs that were released.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch {
+    sent: BTreeMap<String, Sent>,
+    barred: BTreeMap<String, Barred>,
+}
+
+#[derive(Clone, Debug)]
+struct Sent {
+    nodes: BTreeSet<String>,
+    until: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Barred {
+    until: Timestamp,
+    times: u32,
+}
+
+impl Watch {
+    /// A job was released.
+    pub(crate) fn sent(&mut self, target: &Target, nodes: &BTreeSet<String>, now: Timestamp) {
+        let patience = if target.heterogeneous { PATIENCE_HETEROGENEOUS } else { PATIENCE };
+        let sent = Sent { nodes: nodes.clone(), until: now.plus(patience) };
+        self.sent.insert(target.name.clone(), sent);
+    }
+
+    /// A job was taken back.
+    pub(crate) fn taken_back(&mut self, name: &str) {
+        self.sent.remove(name);
+    }
+
+    /// Jobs that are not to be planned now.
+    pub(crate) fn barred(&self, now: Timestamp) -> BTreeSet<String> {
+        let barred = self.barred.iter().filter(|(_, barred)| barred.until > now);
+        barred.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Compares what was told with what is.
+    pub(crate) fn look(&mut self, cluster: &Cluster) -> Vec<Happened> {
+        let now = cluster.now;
+        let mut happened = Vec::new();
+        let mut there = BTreeSet::new();
+        for job in &cluster.jobs {
+            let name = job.name();
+            let Some(sent) = self.sent.get(&name) else {
+                there.insert(name);
+                continue;
+            };
+            match job.standing() {
+                JobStanding::Waiting if sent.until > now => {}
+                JobStanding::Waiting => {
+                    let why = job.slurm_reason().unwrap_or("None").to_owned();
+                    let times = self.barred.get(&name).map_or(0, |barred| barred.times) + 1;
+                    let wait = Seconds(BARRED.0 << (times - 1).min(10)).min(BARRED_MOST);
+                    self.barred.insert(name.clone(), Barred { until: now.plus(wait), times });
+                    self.sent.remove(&name);
+                    happened.push(Happened::NotStarted { job: name.clone(), why });
+                }
+                JobStanding::Holding => {
+                    let nodes = hostlist::expand(&job.nodes(), hostlist::HOSTS_MAX);
+                    let nodes: BTreeSet<String> = nodes.unwrap_or_default().into_iter().collect();
+                    happened.push(started(&name, &nodes, &sent.nodes));
+                    self.sent.remove(&name);
+                    self.barred.remove(&name);
+                }
+                JobStanding::Over => {
+                    self.sent.remove(&name);
+                }
+            }
+            there.insert(name);
+        }
+        // A task that was not split off yet has no record of its own name.
+        let gone = |name: &String| !there.contains(name) && !name.contains('_');
+        self.sent.retain(|name, sent| !gone(name) && (there.contains(name) || sent.until > now));
+        self.barred
+            .retain(|name, barred| !gone(name) && (there.contains(name) || barred.until > now));
+        happened
+    }
+}
+
+fn started(job: &str, nodes: &BTreeSet<String>, meant: &BTreeSet<String>) -> Happened {
+    let list = |names: &BTreeSet<String>| hostlist::fold(&names.iter().collect::<Vec<_>>());
+    let job = job.to_owned();
+    if nodes == meant {
+        Happened::Started { job, nodes: list(nodes) }
+    } else {
+        Happened::Elsewhere { job, nodes: list(nodes), meant: list(meant) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{cluster, waiting};
+
+    fn target(name: &str) -> Target {
+        Target {
+            name: name.to_owned(),
+            partition: "p".to_owned(),
+            user: "ada".to_owned(),
+            mark: muster_engine_slurm::read::Mark::default(),
+            marked: true,
+            required: BTreeSet::new(),
+            released: true,
+            leads: false,
+            heterogeneous: false,
+            word: "Licenses".to_owned(),
+        }
+    }
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    fn nodes() -> BTreeSet<String> {
+        BTreeSet::from(["n1".to_owned()])
+    }
+
+    #[test]
+    fn a_job_that_starts_is_told_with_where_it_was_meant_to_be() {
+        let running = |nodes: &str| {
+            format!(r#"{{"job_id":5,"job_state":"RUNNING","partition":"p","nodes":"{nodes}"}}"#)
+        };
+        let mut watch = Watch::default();
+        watch.sent(&target("5"), &nodes(), at(1000));
+        let happened = watch.clone().look(&cluster(&running("n1"), 1001));
+        assert_eq!(happened, [Happened::Started { job: "5".to_owned(), nodes: "n1".to_owned() }]);
+        let happened = watch.look(&cluster(&running("n2"), 1001));
+        assert!(matches!(&happened[..], [Happened::Elsewhere { .. }]), "{happened:?}");
+        assert_eq!(watch.look(&cluster(&running("n2"), 1002)), []);
+    }
+
+    #[test]
+    fn one_that_does_not_start_is_let_be_for_longer_each_time() {
+        let mut watch = Watch::default();
+        let held = waiting(5, r#","state_reason":"Licenses""#);
+        let mut now = 1000;
+        for wait in [60, 120, 240] {
+            watch.sent(&target("5"), &nodes(), at(now));
+            assert_eq!(watch.look(&cluster(&held, now + 29)), []);
+            now += 30;
+            let happened = watch.look(&cluster(&held, now));
+            let why = "Licenses".to_owned();
+            assert_eq!(happened, [Happened::NotStarted { job: "5".to_owned(), why }]);
+            assert_eq!(watch.barred(at(now + wait - 1)).len(), 1);
+            now += wait;
+            assert!(watch.barred(at(now)).is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let mut watch = Watch::default();
+        watch.sent(&target("5"), &nodes(), at(1000));
+        assert_eq!(watch.look(&cluster("", 1001)), []);
+        assert!(watch.sent.is_empty());
+    }
+}

@@ -1,0 +1,380 @@
+//! The part of a Slurm that muster drives: the waiting jobs of partitions that were handed over.
+//!
+//! A partition is handed over behind a reservation of its nodes, the *lease*: plain jobs wait, and
+//! one that is moved into it with a required node list starts there. What a job's own node list was
+//! stands as a [`Mark`] in its administrator's comment, so that nothing is lost with muster.
+
+use super::Cluster;
+use super::jobs::{JobRecord, JobStanding};
+use super::json::{Number, Words};
+use super::spec::hosts;
+use muster_model::JobId;
+use muster_slurm_syntax::array;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeFrom;
+
+/// How the reservations begin by which partitions are handed over.
+pub const LEASE_PREFIX: &str = "muster_";
+
+/// Tasks of an array that are planned at once are numbered from here on, above any of Slurm's own
+/// numbers.
+const TASKS_FROM: u32 = 1 << 30;
+
+/// What begins a mark.
+const MARK: &str = "muster:";
+
+/// The name of a partition's lease.
+pub fn lease_name(partition: &str) -> String {
+    format!("{LEASE_PREFIX}{partition}")
+}
+
+/// What of a job muster changed, as it was before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// Its own required nodes.
+    pub required: String,
+    /// Its own excluded nodes.
+    pub excluded: String,
+    /// What else the administrator's comment says.
+    pub beside: String,
+}
+
+impl Mark {
+    /// The mark in a comment.
+    pub fn find(comment: &str) -> Option<Self> {
+        let (beside, mark) = match comment.strip_prefix(MARK) {
+            Some(mark) => ("", mark),
+            None => {
+                let (beside, mark) = comment.rsplit_once(&format!(";{MARK}"))?;
+                (beside, mark)
+            }
+        };
+        let (required, excluded) = mark.split_once('/')?;
+        Some(Self {
+            required: required.to_owned(),
+            excluded: excluded.to_owned(),
+            beside: beside.to_owned(),
+        })
+    }
+
+    /// The comment with the mark in it.
+    pub fn comment(&self) -> String {
+        let between = if self.beside.is_empty() { "" } else { ";" };
+        format!("{}{between}{MARK}{}/{}", self.beside, self.required, self.excluded)
+    }
+}
+
+/// A waiting job of a partition that was handed over, as Slurm is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name in an update: `12`, or `12_3` for a task of an array.
+    pub name: String,
+    /// The partition that it would be started in.
+    pub partition: String,
+    /// Its user.
+    pub user: String,
+    /// What it asked for itself.
+    pub mark: Mark,
+    /// Its mark stands in Slurm.
+    pub marked: bool,
+    /// The nodes that are required of it now.
+    pub required: BTreeSet<String>,
+    /// It is in the lease: Slurm may start it any moment.
+    pub released: bool,
+    /// The first component of a heterogeneous job: `scontrol` can exclude nodes for it only.
+    pub leads: bool,
+    /// A component of a heterogeneous job: only backfill starts those.
+    pub heterogeneous: bool,
+    /// Slurm's word for why it waits.
+    pub word: String,
+}
+
+/// What is to be planned.
+#[derive(Clone, Debug)]
+pub struct Driven {
+    /// The cluster without leases, and without the waiting jobs that are not muster's to start.
+    pub cluster: Cluster,
+    /// The jobs that wait, by their number in that.
+    pub targets: BTreeMap<JobId, Target>,
+    /// Jobs outside the lease that have a mark: what a lapsed lease left.
+    pub left: Vec<Target>,
+}
+
+impl Cluster {
+    /// The same without muster's own leases: nodes in one are not kept from anybody, and jobs in
+    /// one are as others.
+    #[must_use]
+    pub fn without_leases(&self) -> Self {
+        let mut bare = self.clone();
+        bare.reservations.retain(|r| !r.reservation.name.starts_with(LEASE_PREFIX));
+        for job in &mut bare.jobs {
+            if job.lease().is_some() {
+                job.resv_name = Words::default();
+            }
+        }
+        bare
+    }
+
+    /// What muster drives of it: the waiting jobs of these partitions but those of `barred` names,
+    /// tasks of arrays each for itself, as many as could start at once.
+    pub fn driven(&self, partitions: &BTreeSet<String>, barred: &BTreeSet<String>) -> Driven {
+        let mut cluster = self.without_leases();
+        let bare = std::mem::take(&mut cluster.jobs);
+        let mut found = Driven { cluster, targets: BTreeMap::new(), left: Vec::new() };
+        let cpus: usize = self.nodes.iter().map(|node| node.cpus.len() as usize).sum();
+        let running = running_tasks(&self.jobs);
+        let mut fresh = TASKS_FROM..;
+        for (told, mut job) in self.jobs.iter().zip(bare) {
+            match told.standing() {
+                JobStanding::Over => {}
+                JobStanding::Holding => found.cluster.jobs.push(job),
+                JobStanding::Waiting => {
+                    let Some(target) = told.target(partitions) else { continue };
+                    job.partition = words(&target.partition);
+                    if target.marked && !target.released {
+                        job.required_nodes = words(&target.mark.required);
+                        job.excluded_nodes = words(&target.mark.excluded);
+                        found.left.push(target.clone());
+                    }
+                    let most = told.array_max_tasks.some().map_or(cpus, |most| most as usize);
+                    let started = running.get(&told.job_id).copied().unwrap_or(0);
+                    let most = most.saturating_sub(started).min(cpus);
+                    for (job, target) in one_by_one(job, target, most, &mut fresh) {
+                        found.take(job, target, barred);
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Driven {
+    /// A waiting job is planned, unless it is barred or kept by a rule that only Slurm can judge.
+    fn take(&mut self, mut job: JobRecord, target: Target, barred: &BTreeSet<String>) {
+        // A user's hold counts also for one that was released already.
+        let barred = barred.contains(&target.name) || (target.released && job.is_held());
+        if target.released {
+            // Its room is given away already; a barred one is known, to be taken back.
+            job.priority = Number::Of(u64::from(u32::MAX) - 1);
+        } else if barred || !is_for_the_scheduler(&target.word) {
+            return;
+        }
+        self.targets.insert(job.id(), target);
+        if !barred {
+            self.cluster.jobs.push(job);
+        }
+    }
+}
+
+/// A job itself, or `most` of the waiting tasks of an array: the first with the number of the
+/// record that stands for all.
+fn one_by_one(
+    job: JobRecord,
+    target: Target,
+    most: usize,
+    fresh: &mut RangeFrom<u32>,
+) -> Vec<(JobRecord, Target)> {
+    let Some(tasks) = job.waiting_tasks() else { return vec![(job, target)] };
+    let indices = indices(tasks);
+    let one = |(at, index): (usize, u32)| {
+        let fresh = if at == 0 { Some(job.job_id) } else { fresh.next() };
+        let name = format!("{}_{index}", job.job_id);
+        let array_task_string = Words::default();
+        let task = JobRecord { job_id: fresh?, array_task_string, ..job.clone() };
+        Some((task, Target { name, ..target.clone() }))
+    };
+    indices.into_iter().take(most).enumerate().filter_map(one).collect()
+}
+
+/// `0-2,4-9%2`; a long list ends with `...`, and what that stands for is told once these are gone.
+fn indices(tasks: &str) -> Vec<u32> {
+    let list = tasks.split('%').next().unwrap_or_default();
+    let told: Vec<&str> = list.split(',').filter(|word| !word.contains("...")).collect();
+    let parsed = array::parse_indices(&told.join(","), u32::MAX);
+    parsed.map(|ranges| ranges.iter().collect()).unwrap_or_default()
+}
+
+/// How many tasks of each array run or may start any moment.
+fn running_tasks(jobs: &[JobRecord]) -> BTreeMap<u32, usize> {
+    let mut running = BTreeMap::new();
+    for job in jobs.iter().filter(|job| job.array_task_id.get().is_some()) {
+        let released = job.standing() == JobStanding::Waiting && job.lease().is_some();
+        if let Some(array) = job.array_job_id.some()
+            && (released || job.standing() == JobStanding::Holding)
+        {
+            *running.entry(array).or_default() += 1;
+        }
+    }
+    running
+}
+
+fn words(text: &str) -> Words {
+    Words((!text.is_empty()).then(|| text.to_owned()).into_iter().collect())
+}
+
+/// Words that say no more than that the scheduler has found no place or has not looked yet, or that
+/// the lease keeps it away, or something that is counted here; any other is a rule that a start
+/// would break.
+fn is_for_the_scheduler(word: &str) -> bool {
+    let words = [
+        "",
+        "None",
+        "Priority",
+        "Resources",
+        "ReqNodeNotAvail",
+        "Reservation",
+        "Cleaning",
+        "JobArrayTaskLimit",
+    ];
+    words.contains(&word)
+}
+
+impl JobRecord {
+    /// The lease that it is in.
+    fn lease(&self) -> Option<&str> {
+        self.resv_name.0.first().map(String::as_str).filter(|name| name.starts_with(LEASE_PREFIX))
+    }
+
+    /// Its name in an update.
+    pub fn name(&self) -> String {
+        // The first task's number is zero.
+        match (self.array_job_id.some(), self.array_task_id.get()) {
+            (Some(array), Some(index)) => format!("{array}_{index}"),
+            _ => self.job_id.to_string(),
+        }
+    }
+
+    /// The nodes that it has.
+    pub fn nodes(&self) -> String {
+        self.nodes.joined()
+    }
+
+    /// It as one that muster may start; `None` where it is not in these partitions, or in somebody
+    /// else's reservation.
+    fn target(&self, partitions: &BTreeSet<String>) -> Option<Target> {
+        let own = self.partition.joined();
+        let partition = own.split(',').find(|name| partitions.contains(*name))?.to_owned();
+        let released = self.lease() == Some(lease_name(&partition).as_str());
+        if !released && !self.resv_name.joined().is_empty() {
+            return None;
+        }
+        let comment = self.admin_comment.joined();
+        let found = Mark::find(&comment);
+        let marked = found.is_some();
+        let mark = found.unwrap_or_else(|| Mark {
+            required: self.required_nodes.joined(),
+            excluded: self.excluded_nodes.joined(),
+            beside: comment,
+        });
+        Some(Target {
+            name: self.name(),
+            partition,
+            user: self.user_name.joined(),
+            mark,
+            marked,
+            required: hosts(&self.required_nodes).unwrap_or_default(),
+            released,
+            leads: self.het_job_id.some() == Some(self.job_id),
+            heterogeneous: self.het_job_id.some().is_some(),
+            word: self.state_reason.joined(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::{Answers, understand};
+    use muster_model::Timestamp;
+
+    fn cluster(jobs: &str) -> Cluster {
+        let answers = Answers {
+            config: "ClusterName = c\nSLURM_VERSION = 22.05.8\n".to_owned(),
+            nodes: "NodeName=n1 CPUTot=4 State=IDLE\nNodeName=n2 CPUTot=4 State=IDLE\n".to_owned(),
+            partitions: "PartitionName=p Nodes=n[1-2] State=UP\n".to_owned(),
+            reservations: "ReservationName=muster_p StartTime=900 EndTime=1100 Nodes=n[1-2] \
+                Users=root Flags=FLEX\n"
+                .to_owned(),
+            jobs: format!(r#"{{"jobs":[{jobs}]}}"#).into_bytes(),
+            ..Answers::default()
+        };
+        understand(&answers, Timestamp::from_secs(1000)).expect("understood")
+    }
+
+    fn driven(jobs: &str, barred: &[&str]) -> Driven {
+        let barred = barred.iter().map(ToString::to_string).collect();
+        cluster(jobs).driven(&BTreeSet::from(["p".to_owned()]), &barred)
+    }
+
+    fn names(driven: &Driven) -> Vec<&str> {
+        driven.targets.values().map(|target| target.name.as_str()).collect()
+    }
+
+    fn waiting(id: u32, more: &str) -> String {
+        format!(
+            r#"{{"job_id":{id},"job_state":"PENDING","partition":"p","priority":10,
+            "node_count":1,"tasks":1,"time_limit":10,"user_name":"ada",
+            "tres_req_str":"cpu=1,node=1","state_reason":"ReqNodeNotAvail"{more}}}"#
+        )
+    }
+
+    #[test]
+    fn a_mark_keeps_what_stood_there() {
+        for beside in ["", "left by ada; see 12"] {
+            let mark = Mark {
+                required: "n[1-2]".to_owned(),
+                excluded: String::new(),
+                beside: beside.to_owned(),
+            };
+            assert_eq!(Mark::find(&mark.comment()), Some(mark));
+        }
+        assert_eq!(Mark::find("muster is good"), None);
+        assert_eq!(Mark::find("muster:of some kind"), None);
+    }
+
+    #[test]
+    fn tasks_of_an_array_stand_each_for_itself_within_its_throttle() {
+        let array = r#","array_job_id":4,"array_task_string":"1-2,7-9%3","array_max_tasks":3"#;
+        let split = r#"{"job_id":9,"array_job_id":4,"array_task_id":0,"job_state":"RUNNING",
+            "partition":"p","nodes":"n1","cpus":1,"tres_req_str":"cpu=1,node=1"}"#;
+        let found = driven(&format!("{},{split}", waiting(4, array)), &[]);
+        assert_eq!(names(&found), ["4_1", "4_2"]);
+        assert!(found.targets.contains_key(&JobId(4)));
+        assert!(found.cluster.state().expect("a state").1.is_empty());
+        let long = r#","array_job_id":4,"array_task_string":"0-2,7-..."#;
+        let found = driven(&waiting(4, &format!("{long}\"")), &[]);
+        assert_eq!(names(&found), ["4_0", "4_1", "4_2"]);
+    }
+
+    #[test]
+    fn jobs_that_slurm_keeps_by_a_rule_or_others_have_reserved_are_not_musters() {
+        let word = waiting(5, "").replace("ReqNodeNotAvail", "AssocGrpCpuLimit");
+        let theirs = waiting(6, r#","resv_name":"course""#);
+        let elsewhere = waiting(7, "").replace(r#""partition":"p""#, r#""partition":"q""#);
+        assert_eq!(names(&driven(&[word, theirs, elsewhere].join(","), &[])), [""; 0]);
+    }
+
+    #[test]
+    fn a_released_job_comes_first_on_its_nodes_and_a_barred_one_is_known_but_not_planned() {
+        let mark = r#","resv_name":"muster_p","required_nodes":"n2","admin_comment":"muster:/""#;
+        let found = driven(&waiting(5, mark), &[]);
+        let target = &found.targets[&JobId(5)];
+        assert!(target.released && target.marked && target.mark.required.is_empty());
+        let (state, _) = found.cluster.state().expect("a state");
+        let spec = &state.jobs[&JobId(5)].spec;
+        assert!(spec.request.node_list.contains("n2") && spec.request.reservation.is_none());
+        assert_eq!(spec.priority, Some(u32::MAX - 1));
+        let found = driven(&waiting(5, mark), &["5"]);
+        assert_eq!((names(&found).len(), found.cluster.jobs.len()), (1, 0));
+    }
+
+    #[test]
+    fn what_a_lapsed_lease_left_is_planned_by_what_the_user_asked() {
+        let found =
+            driven(&waiting(5, r#","required_nodes":"n2","admin_comment":"muster:/""#), &[]);
+        assert_eq!(found.left.len(), 1);
+        let (state, _) = found.cluster.state().expect("a state");
+        assert!(state.jobs[&JobId(5)].spec.request.node_list.is_empty());
+    }
+}

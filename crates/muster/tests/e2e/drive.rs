@@ -1,0 +1,195 @@
+//! A partition of a real Slurm, handed over, taken back, and left alone by a muster that is killed.
+//!
+//! `cargo xtask test --only slurm` starts that Slurm and names its configuration in
+//! `MUSTER_TEST_SLURM_CONF`. Without it nothing is tested here.
+
+use crate::place::until;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+struct Bed {
+    conf: PathBuf,
+    dir: PathBuf,
+}
+
+/// A `muster drive slurm` that ends with the test.
+struct Driver(Child);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Bed {
+    fn find() -> Option<Self> {
+        let conf = PathBuf::from(std::env::var_os("MUSTER_TEST_SLURM_CONF")?);
+        let dir = conf.parent().unwrap().to_owned();
+        Some(Self { conf, dir })
+    }
+
+    fn command(&self, program: impl AsRef<Path>, words: &[&str]) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command.args(words).env("SLURM_CONF", &self.conf).env("MUSTER_BED", &self.dir);
+        command.current_dir(&self.dir).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, program: &str, words: &[&str]) -> Output {
+        self.command(program, words).output().unwrap()
+    }
+
+    fn read(&self, program: &str, words: &[&str]) -> String {
+        let said = self.run(program, words);
+        assert!(said.status.success(), "{program} {words:?}: {said:?}");
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    }
+
+    fn muster(&self, words: &[&str]) -> Output {
+        self.command(env!("CARGO_BIN_EXE_muster"), words).output().unwrap()
+    }
+
+    /// Takes the partition over, and says so once it has.
+    fn drive(&self) -> Driver {
+        let log = std::fs::File::create(self.dir.join("drive.log")).unwrap();
+        let words = ["drive", "slurm", "--partition", "gpu", "--lease", "20"];
+        let mut command = self.command(env!("CARGO_BIN_EXE_muster"), &words);
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        let driver = Driver(command.spawn().unwrap());
+        until("muster decides", || self.log().contains("muster decides").then_some(()));
+        driver
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("drive.log")).unwrap_or_default()
+    }
+
+    fn submit(&self, words: &[&str]) -> String {
+        let first = ["--parsable", "-o", "/dev/null", "-p", "gpu", "-t", "10"];
+        self.read("sbatch", &[&first[..], words, &["--wrap", "exec sleep 1000"]].concat())
+    }
+
+    /// State, nodes and required nodes of a job.
+    fn job(&self, job: &str) -> [String; 3] {
+        let text = self.read("squeue", &["-h", "-j", job, "-O", "State:|,NodeList:|,ReqNodes:|"]);
+        let mut fields = text.lines().next().unwrap_or_default().split('|').map(str::to_owned);
+        [(); 3].map(|()| fields.next().unwrap_or_default().replace("(null)", ""))
+    }
+
+    fn runs(&self, job: &str) -> [String; 3] {
+        let what = format!("job {job} runs");
+        until(&what, || Some(self.job(job)).filter(|fields| fields[0] == "RUNNING"))
+    }
+
+    fn cancel(&self, jobs: &[&str]) {
+        self.read("scancel", jobs);
+        for job in jobs {
+            until("it is gone", || {
+                let seen = self.run("squeue", &["-h", "-t", "R,PD,CG", "-j", job]);
+                String::from_utf8_lossy(&seen.stdout).trim().is_empty().then_some(())
+            });
+        }
+    }
+}
+
+#[test]
+fn a_partition_is_driven_through_kills_and_given_back() {
+    let Some(bed) = Bed::find() else {
+        eprintln!("skipped: MUSTER_TEST_SLURM_CONF is not set; cargo xtask test --only slurm");
+        return;
+    };
+    refuses(&bed);
+    let driver = bed.drive();
+    let gang = starts_where_planned(&bed);
+    outlives_muster(&bed, driver, &gang);
+    let driver = bed.drive();
+    outlives_slurmctld(&bed);
+    gives_back(&bed, driver);
+}
+
+fn refuses(bed: &Bed) {
+    let said = |words: &[&str]| {
+        let output = bed.muster(words);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let shared = said(&["drive", "slurm", "--partition", "main"]);
+    assert!(shared.contains("E_DRIVE_SHARED") && shared.contains("back"), "{shared}");
+    let unknown = said(&["drive", "slurm", "--partition", "gpux"]);
+    assert!(unknown.contains("E_DRIVE_PARTITION") && unknown.contains("gpu"), "{unknown}");
+}
+
+/// A gang, tasks of an array and a held job; the gang, running.
+fn starts_where_planned(bed: &Bed) -> String {
+    let held = bed.submit(&["--hold"]);
+    let gang = bed.submit(&["-N2", "--gres=gpu:2", "-c2"]);
+    let array = bed.submit(&["--array=0-3%2", "-c2", "--gres=gpu:1"]);
+    let [_, nodes, required] = bed.runs(&gang);
+    assert_eq!((nodes.as_str(), required.as_str()), ("n[4-5]", "n[4-5]"));
+    for task in [0, 1] {
+        bed.runs(&format!("{array}_{task}"));
+    }
+    // The rest of the array is still one record, and a user's hold is the user's.
+    let records = bed.read("squeue", &["-h", "-j", &array, "-o", "%i"]);
+    assert!(records.contains(&format!("{array}_[2-3")), "{records}");
+    let [state, _, required] = bed.job(&held);
+    assert_eq!((state.as_str(), required.as_str()), ("PENDING", ""));
+    bed.cancel(&[&held, &array]);
+    gang
+}
+
+/// Killed with a job waiting: the lease lapses, and Slurm schedules.
+fn outlives_muster(bed: &Bed, mut driver: Driver, gang: &str) {
+    let wide = bed.submit(&["-N2", "--exclusive"]);
+    until("the lease is told", || {
+        let output = bed.muster(&["drive", "status", "--json"]);
+        String::from_utf8_lossy(&output.stdout).contains("\"gpu\"").then_some(())
+    });
+    driver.0.kill().unwrap();
+    driver.0.wait().unwrap();
+    assert_eq!(bed.job(gang)[0], "RUNNING");
+    bed.cancel(&[gang]);
+    let [.., required] = bed.runs(&wide);
+    assert_eq!(required, "", "muster had nothing to do with it");
+    bed.cancel(&[&wide]);
+}
+
+/// A slurmctld that is killed and comes back is driven on.
+fn outlives_slurmctld(bed: &Bed) {
+    let pid = std::fs::read_to_string(bed.dir.join("slurmctld.pid")).unwrap();
+    bed.read("kill", &["-9", pid.trim()]);
+    bed.read("slurmctld", &["-f", bed.conf.to_str().unwrap()]);
+    until("it is back", || bed.run("scontrol", &["ping"]).status.success().then_some(()));
+    // One that was killed may have forgotten a cancellation.
+    until("jobs from before are gone", || {
+        bed.run("scancel", &["--partition=gpu"]);
+        let seen = bed.run("squeue", &["-h", "-p", "gpu"]);
+        (seen.status.success() && seen.stdout.is_empty()).then_some(())
+    });
+    let job = until("it takes jobs", || {
+        let words = ["--parsable", "-o", "/dev/null", "-p", "gpu", "-N2", "--wrap", "sleep 1000"];
+        let said = bed.run("sbatch", &words);
+        let id = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        said.status.success().then_some(id)
+    });
+    let [.., required] = bed.runs(&job);
+    assert_eq!(required, "n[4-5]");
+    bed.cancel(&[&job]);
+}
+
+/// `muster drive stop` with jobs running and waiting.
+fn gives_back(bed: &Bed, mut driver: Driver) {
+    let first = bed.submit(&["-N2", "--exclusive"]);
+    bed.runs(&first);
+    let second = bed.submit(&["-N2", "--exclusive"]);
+    let stopped = bed.muster(&["drive", "stop"]);
+    assert!(stopped.status.success(), "{stopped:?}");
+    let status = until("its driver ends", || driver.0.try_wait().unwrap());
+    assert!(!status.success() && bed.log().contains("E_DRIVE_HANDED_BACK"), "{}", bed.log());
+    assert_eq!(bed.job(&first)[0], "RUNNING");
+    bed.cancel(&[&first]);
+    let [.., required] = bed.runs(&second);
+    assert_eq!(required, "");
+    bed.cancel(&[&second]);
+}
