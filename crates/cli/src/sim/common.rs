@@ -12,8 +12,8 @@ use muster_sim::trace::{
     Cleaned, Cleaning, Counts, Jittered, Oversized, Swf, TraceError, Unrequested, unpacked,
 };
 use muster_sim::twin::{
-    self, Estimates, FaultCounts, Faults, Finished, PolicyName, Rounds, Setting, Summary, Totals,
-    TwinError, learned,
+    self, Estimates, FaultCounts, Faults, Finished, PolicyName, Rates, Rounds, Setting, Summary,
+    Totals, TwinError, UserSummary, learned,
 };
 
 use super::watch::Watch;
@@ -70,6 +70,24 @@ pub(super) struct Common {
     /// Another seed, other nodes break at other times
     #[arg(long, default_value_t = 1, value_name = "N")]
     fault_seed: u64,
+    /// What a processor draws while a job has it, in watts: energy is told
+    #[arg(long, value_name = "W", value_parser = amount)]
+    busy_watts: Option<f64>,
+    /// What an idle processor draws, in watts
+    #[arg(long, value_name = "W", value_parser = amount)]
+    idle_watts: Option<f64>,
+    /// The price of a kilowatt hour, in any currency: the cost of the energy is told
+    #[arg(long, value_name = "PRICE", value_parser = amount)]
+    price_kwh: Option<f64>,
+    /// The price of an hour of a processor that a job has, in the same currency
+    #[arg(long, value_name = "PRICE", value_parser = amount)]
+    price_hour: Option<f64>,
+}
+
+/// A number that is not below nought.
+fn amount(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("from 0 up".to_owned()) }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -114,6 +132,8 @@ pub(super) type Jobs = Cleaned<Box<dyn BufRead + Send>>;
 pub(super) struct Replayed {
     /// The aggregates.
     pub(super) summary: Summary,
+    /// Those of each user, who ran most first.
+    pub(super) users: Vec<UserSummary>,
     /// What was left out.
     pub(super) counts: Counts,
     /// How many processors there are.
@@ -174,7 +194,8 @@ impl Common {
         }
         let faults = breaks.then_some(broken);
         let summary = Summary { faults, ..totals.summary(&run.name, processors) };
-        Ok(Replayed { summary, counts, processors })
+        let summary = Summary { costs: self.rates().costs(&summary, processors), ..summary };
+        Ok(Replayed { summary, users: totals.users().summaries(), counts, processors })
     }
 
     /// When the day begins on which most work was submitted; of equals the first.
@@ -240,6 +261,15 @@ impl Common {
             cut_to_limit: !self.overrun,
             drop_parts: !self.parts,
             lenient: self.lenient,
+        }
+    }
+
+    const fn rates(&self) -> Rates {
+        Rates {
+            busy_watts: self.busy_watts,
+            idle_watts: self.idle_watts,
+            price_kwh: self.price_kwh,
+            price_hour: self.price_hour,
         }
     }
 

@@ -7,16 +7,19 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use muster_sim::confidence::{Confidence, Interval, Weeks, confidence};
 use muster_sim::report::{self, Picture, Recorder};
-use muster_sim::twin::{self, Finished, PolicyName, Summary};
+use muster_sim::twin::{self, Finished, PolicyName, Summary, UserSummary};
 use serde_json::json;
 
 use super::common::{Common, Replayed, Run, at, cut_short, tell_of};
 use super::watch::{Watch, in_parallel};
-use crate::say::{self, Failure, Outcome, print};
+use crate::say::{self, Failure, Outcome, note, print};
 use crate::table::{Table, terminal_width};
 
 /// The seed of the draws behind intervals: the same figures every time.
 pub(super) const SEED: u64 = 1;
+
+/// So many users are in a table, those who ran most.
+const USERS_SHOWN: usize = 20;
 
 /// The words of `muster sim replay`.
 #[derive(Args)]
@@ -27,6 +30,9 @@ pub(crate) struct ReplayArgs {
     /// Write every job to this file, as CSV in the order of their ends
     #[arg(long, value_name = "FILE")]
     jobs: Option<PathBuf>,
+    /// Tell of each user's jobs too
+    #[arg(long)]
+    by_user: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -40,8 +46,20 @@ pub(crate) struct CompareArgs {
     /// Write a report to this file: one HTML page with the table and charts
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Tell of each user's jobs too
+    #[arg(long)]
+    by_user: bool,
     #[command(flatten)]
     common: Common,
+}
+
+/// What `replay --json` prints.
+#[derive(serde::Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_user: Option<&'a [UserSummary]>,
 }
 
 /// Replays under one policy.
@@ -55,16 +73,17 @@ pub(crate) fn run(args: &ReplayArgs) -> Outcome {
     let watch = Watch::begin();
     watch.expect(common.bytes());
     let replayed = watch.show(|| common.replay(&Run::of(args.policy), &watch, row))?;
-    let Replayed { summary, counts, .. } = replayed;
+    let Replayed { summary, users, counts, .. } = replayed;
     if let (Some(out), Some(path)) = (&mut out, &args.jobs) {
         out.flush().map_err(|error| at(path, &error))?;
     }
     let jobs = summary.jobs;
     if common.json {
-        say::json(&summary)?;
+        let by_user = args.by_user.then_some(users.as_slice());
+        say::json(&Told { summary: &summary, by_user })?;
     } else {
         tell_of(&counts);
-        print(&table(&[summary]).text(terminal_width()));
+        print_tables(&[(&summary, &users)], args.by_user);
     }
     if watch.is_interrupted() { Err(cut_short(jobs)) } else { Ok(0) }
 }
@@ -86,12 +105,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome {
             weeks.add(done);
             Ok(())
         };
-        let Replayed { summary, counts, processors } =
+        let Replayed { summary, users, counts, processors } =
             common.replay(&Run::of(policies[which]), &watch, row)?;
         if watch.is_interrupted() {
             return Err(cut_short(summary.jobs));
         }
-        Ok((recorder.picture(summary), weeks, counts, processors))
+        Ok((recorder.picture(summary, users), weeks, counts, processors))
     };
     let found = watch.show(|| in_parallel(policies.len(), replay))?;
     let told = found.first().map(|(_, _, counts, processors)| (*counts, *processors));
@@ -110,13 +129,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome {
             .iter()
             .enumerate()
             .map(|(at, one)| {
-                with(
-                    &one.summary,
-                    &json!({
-                        "jain_fairness_users": one.jain_fairness_users,
-                        "confidence_95": of(at),
-                    }),
-                )
+                let row = with(&one.summary, &json!({ "confidence_95": of(at) }));
+                let users = if args.by_user { json!({ "by_user": one.users }) } else { json!({}) };
+                with(&row, &users)
             })
             .collect();
         return say::json(&json!({ "policies": rows }));
@@ -124,7 +139,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome {
     if let Some((counts, _)) = told {
         tell_of(&counts);
     }
-    print(&table(&summaries).text(terminal_width()));
+    let rows: Vec<(&Summary, &[UserSummary])> =
+        pictures.iter().map(|one| (&one.summary, one.users.as_slice())).collect();
+    print_tables(&rows, args.by_user);
     if let Some(sure) = &sure
         && sure.len() > 1
     {
@@ -193,7 +210,25 @@ fn write_row(out: &mut impl std::io::Write, done: &Finished) -> std::io::Result<
     )
 }
 
-fn table(summaries: &[Summary]) -> Table {
+/// The tables for people: of all jobs; what broke and what it cost, where that is known; of users.
+fn print_tables(rows: &[(&Summary, &[UserSummary])], by_user: bool) {
+    let width = terminal_width();
+    let summaries = || rows.iter().map(|(summary, _)| *summary);
+    print(&table(summaries()).text(width));
+    let more = costs(summaries());
+    if !more.is_empty() {
+        print(&format!("\n{}", more.text(width)));
+    }
+    if by_user {
+        print(&format!("\n{}", users(rows).text(width)));
+        let left = rows.first().map_or(0, |(_, users)| users.len().saturating_sub(USERS_SHOWN));
+        if left > 0 {
+            note(&format!("{left} users more, who ran less: --json has all"));
+        }
+    }
+}
+
+fn table<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Table {
     let mut table = Table::new(&[
         "POLICY",
         ">JOBS",
@@ -217,6 +252,67 @@ fn table(summaries: &[Summary]) -> Table {
             one.max_wait_s.to_string(),
             format!("{:.1}", one.utilisation * 100.0),
         ]);
+    }
+    table
+}
+
+/// What was lost, drawn and paid; empty where nothing is known of that.
+fn costs<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Table {
+    let mut table = Table::new(&[
+        "POLICY",
+        ">FAILURES",
+        ">JOBS HIT",
+        ">LOST h",
+        ">ENERGY kWh",
+        ">ENERGY COST",
+        ">HOURS COST",
+    ]);
+    let text = |value: Option<f64>, decimals: usize| {
+        value.map_or(String::new(), |value| format!("{value:.decimals$}"))
+    };
+    for one in summaries.filter(|one| one.faults.is_some() || one.costs.is_some()) {
+        let count = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+        table.row(vec![
+            one.policy.clone(),
+            count(one.faults.map(|faults| faults.failures)),
+            count(one.faults.map(|faults| faults.jobs_hit)),
+            text(one.faults.map(|faults| faults.lost_processor_hours), 1),
+            text(one.costs.and_then(|costs| costs.energy_kwh), 1),
+            text(one.costs.and_then(|costs| costs.energy_cost), 2),
+            text(one.costs.and_then(|costs| costs.processor_cost), 2),
+        ]);
+    }
+    table
+}
+
+/// Those who ran most, under each policy.
+fn users(rows: &[(&Summary, &[UserSummary])]) -> Table {
+    let mut table = Table::new(&[
+        ">USER",
+        "POLICY",
+        ">JOBS",
+        ">HOURS",
+        ">LOST h",
+        ">SLOWDOWN",
+        ">WAIT s",
+        ">WORST s",
+    ]);
+    let shown = rows.first().map_or(&[][..], |(_, users)| users).iter().take(USERS_SHOWN);
+    for user in shown {
+        for (summary, users) in rows {
+            let Some(one) = users.iter().find(|one| one.user == user.user) else { continue };
+            let lost = summary.faults.map(|_| format!("{:.1}", one.lost_processor_hours));
+            table.row(vec![
+                one.user.to_string(),
+                summary.policy.clone(),
+                one.jobs.to_string(),
+                format!("{:.1}", one.processor_hours),
+                lost.unwrap_or_default(),
+                format!("{:.3}", one.average_bounded_slowdown),
+                format!("{:.0}", one.average_wait_s),
+                one.max_wait_s.to_string(),
+            ]);
+        }
     }
     table
 }

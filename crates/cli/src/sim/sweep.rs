@@ -90,7 +90,7 @@ pub(crate) fn run(args: &SweepArgs) -> Outcome {
             weeks.add(done);
             Ok(())
         };
-        let Replayed { summary, counts, processors: _ } = common.replay(&run, &watch, row)?;
+        let Replayed { summary, counts, .. } = common.replay(&run, &watch, row)?;
         if watch.is_interrupted() {
             return Err(cut_short(summary.jobs));
         }

@@ -32,6 +32,9 @@ background:var(--card)}}\
 .key span{display:inline-flex;align-items:center;gap:6px;margin-right:16px}\
 svg.dot{width:12px;height:12px}.key i{width:14px;height:3px;border-radius:2px;display:inline-block}";
 
+/// So many users are shown, those who ran most.
+const USERS_SHOWN: usize = 15;
+
 /// The page for one trace. Policies are told apart by colour, in the order given.
 pub fn page(title: &str, processors: u32, pictures: &[Picture]) -> String {
     let mut page = String::from(
@@ -44,7 +47,7 @@ pub fn page(title: &str, processors: u32, pictures: &[Picture]) -> String {
         let _ = write!(page, ".c{at}{{stroke:{colour}}}.b{at},svg .a{at}{{fill:{colour}}}");
     }
     let jobs = pictures.first().map_or(0, |p| p.summary.jobs);
-    let users = pictures.first().map_or(0, |p| p.users);
+    let users = pictures.first().map_or(0, |p| p.summary.users);
     let _ = write!(
         page,
         "</style></head><body><h1>{}</h1><p>{jobs} jobs of {users} users replayed \
@@ -100,6 +103,7 @@ pub fn page(title: &str, processors: u32, pictures: &[Picture]) -> String {
         &key,
         &lines(&of(|p| &p.waiting, 1.0), days, (Axis::Even, "processors")),
     );
+    page.push_str(&users_section(pictures));
     page.push_str(
         "<p>Made by <code>muster sim compare --report</code>. Fairness is Jain's index over \
         the mean bounded slowdown of each user: 1 where all are slowed alike.</p></body></html>\n",
@@ -156,30 +160,81 @@ fn key(pictures: &[Picture]) -> String {
 /// The aggregates, the best of each column in bold.
 fn table(pictures: &[Picture]) -> String {
     type Column = (&'static str, fn(&Picture) -> f64, bool);
-    let columns: [Column; 7] = [
+    let mut columns: Vec<Column> = vec![
         ("slowdown", |p| p.summary.average_bounded_slowdown, false),
         ("worst slowdown", |p| p.summary.max_bounded_slowdown, false),
         ("wait, min", |p| p.summary.average_wait_s / 60.0, false),
         ("worst wait, h", |p| p.summary.max_wait_s as f64 / 3600.0, false),
         ("time there, min", |p| p.summary.average_flow_time_s / 60.0, false),
         ("in use, %", |p| p.summary.utilisation * 100.0, true),
-        ("fairness", |p| p.jain_fairness_users, true),
+        ("fairness", |p| p.summary.jain_fairness_users, true),
     ];
+    if pictures.iter().any(|p| p.summary.faults.is_some()) {
+        columns.push(("lost, processor h", lost_hours, false));
+    }
+    let costs = |p: &Picture| p.summary.costs;
+    if pictures.iter().filter_map(costs).any(|costs| costs.energy_kwh.is_some()) {
+        columns.push(("energy, MWh", energy_mwh, false));
+    }
+    if pictures.iter().filter_map(costs).any(|costs| costs.total().is_some()) {
+        columns.push(("cost", cost, false));
+    }
     let mut table = String::from("<section><table><tr><th>policy</th>");
-    for (title, _, _) in columns {
+    for (title, _, _) in &columns {
         let _ = write!(table, "<th>{title}</th>");
     }
     table.push_str("</tr>");
     for picture in pictures {
         let _ = write!(table, "<tr><td>{}</td>", escaped(&picture.summary.policy));
-        for (_, value, more) in columns {
-            let better = |other: &Picture| match more {
+        for (_, value, more) in &columns {
+            let better = |other: &Picture| match *more {
                 true => value(other) > value(picture),
                 false => value(other) < value(picture),
             };
             let best = pictures.len() > 1 && !pictures.iter().any(better);
             let class = if best { " class=\"best\"" } else { "" };
             let _ = write!(table, "<td{class}>{}</td>", short(value(picture)));
+        }
+        table.push_str("</tr>");
+    }
+    table.push_str("</table></section>");
+    table
+}
+
+fn lost_hours(picture: &Picture) -> f64 {
+    picture.summary.faults.map_or(0.0, |faults| faults.lost_processor_hours)
+}
+
+fn energy_mwh(picture: &Picture) -> f64 {
+    picture.summary.costs.and_then(|costs| costs.energy_kwh).unwrap_or(0.0) / 1000.0
+}
+
+fn cost(picture: &Picture) -> f64 {
+    picture.summary.costs.and_then(|costs| costs.total()).unwrap_or(0.0)
+}
+
+/// How the jobs of those were slowed who ran most, under each policy.
+fn users_section(pictures: &[Picture]) -> String {
+    let Some(first) = pictures.first().filter(|first| first.summary.users > 1) else {
+        return String::new();
+    };
+    let mut table = format!(
+        "<section><h2>Users</h2><p>Those who ran most, of {}: the mean bounded slowdown of their \
+        jobs under each policy.</p><table><tr><th>user</th><th>jobs</th>\
+        <th>processor hours</th>",
+        first.summary.users
+    );
+    for picture in pictures {
+        let _ = write!(table, "<th>{}</th>", escaped(&picture.summary.policy));
+    }
+    table.push_str("</tr>");
+    for user in first.users.iter().take(USERS_SHOWN) {
+        let (id, jobs, hours) = (user.user, user.jobs, short(user.processor_hours));
+        let _ = write!(table, "<tr><td>{id}</td><td>{jobs}</td><td>{hours}</td>");
+        for picture in pictures {
+            let same = picture.users.iter().find(|other| other.user == user.user);
+            let slowed = same.map_or(0.0, |same| same.average_bounded_slowdown);
+            let _ = write!(table, "<td>{}</td>", short(slowed));
         }
         table.push_str("</tr>");
     }

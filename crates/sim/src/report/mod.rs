@@ -1,5 +1,5 @@
 //! What a replay looks like: what was busy and what waited over time, how slowdowns are distributed,
-//! how evenly users were served; and one HTML file that shows it for several policies.
+//! and one HTML file that shows it for several policies.
 //!
 //! All of it is bounded, however long the trace: time is cut into at most [`BINS`] pieces, which
 //! double when the trace goes on.
@@ -11,9 +11,8 @@ mod svg;
 pub use gantt::{Gantt, WINDOW_S};
 pub use html::page;
 
-use crate::twin::{Finished, Summary};
+use crate::twin::{Finished, Summary, UserSummary};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// Time is cut into at most so many pieces.
 pub const BINS: usize = 512;
@@ -73,7 +72,6 @@ pub struct Recorder {
     waiting: Option<Series>,
     gantt: Option<Gantt>,
     classes: Vec<u64>,
-    users: BTreeMap<i64, (u64, f64)>,
 }
 
 /// What a [`Recorder`] saw.
@@ -81,11 +79,8 @@ pub struct Recorder {
 pub struct Picture {
     /// The aggregates.
     pub summary: Summary,
-    /// Jain's index (Jain, Chiu and Hawe, 1984) over the mean bounded slowdown of each user: 1 where
-    /// all users were slowed alike, one over their number where one bore it all.
-    pub jain_fairness_users: f64,
-    /// How many users there were.
-    pub users: u64,
+    /// Each user's figures, who ran most first.
+    pub users: Vec<UserSummary>,
     /// Busy processors over time: seconds from the start of the log, mean number.
     pub busy: Vec<(f64, f64)>,
     /// Processors that waiting jobs ask for over time.
@@ -118,13 +113,10 @@ impl Recorder {
         self.classes.resize(CLASSES, 0);
         let class = (slowdown.log10() * CLASSES_PER_DECADE) as usize;
         self.classes[class.min(CLASSES - 1)] += 1;
-        let user = self.users.entry(job.user).or_default();
-        *user = (user.0 + 1, user.1 + slowdown);
     }
 
-    /// What was seen, beside the aggregates.
-    pub fn picture(&self, summary: Summary) -> Picture {
-        let means = self.users.values().map(|(jobs, sum)| sum / (*jobs).max(1) as f64);
+    /// What was seen, beside the aggregates of all jobs and of each user's.
+    pub fn picture(&self, summary: Summary, users: Vec<UserSummary>) -> Picture {
         let all: u64 = self.classes.iter().sum();
         let mut left = all;
         let mut slowed = Vec::with_capacity(CLASSES);
@@ -139,25 +131,13 @@ impl Recorder {
         let means_of = |series: &Option<Series>| series.as_ref().map_or(Vec::new(), Series::means);
         Picture {
             summary,
-            jain_fairness_users: jain(means),
-            users: self.users.len() as u64,
+            users,
             busy: means_of(&self.busy),
             waiting: means_of(&self.waiting),
             gantt: self.gantt.clone(),
             slowed,
         }
     }
-}
-
-/// Jain's index: 1 where all values are equal. 1 where there is none.
-pub fn jain(values: impl Iterator<Item = f64>) -> f64 {
-    let (mut count, mut sum, mut squares) = (0u64, 0.0, 0.0);
-    for value in values {
-        count += 1;
-        sum += value;
-        squares += value * value;
-    }
-    if squares > 0.0 { sum * sum / (count as f64 * squares) } else { 1.0 }
 }
 
 #[cfg(test)]
@@ -175,12 +155,5 @@ mod tests {
         assert!((series.bins.iter().sum::<f64>() - 900.0).abs() < 1e-9);
         series.add(0, 90, 7.0);
         assert!((series.bins.iter().sum::<f64>() - 900.0).abs() < 1e-9, "before the beginning");
-    }
-
-    #[test]
-    fn fairness_is_one_for_equals_and_one_over_n_for_one_of_n() {
-        assert!((jain([3.0, 3.0, 3.0].into_iter()) - 1.0).abs() < 1e-12);
-        assert!((jain([5.0, 0.0, 0.0, 0.0].into_iter()) - 0.25).abs() < 1e-12);
-        assert!((jain(std::iter::empty()) - 1.0).abs() < 1e-12);
     }
 }

@@ -1,13 +1,13 @@
 //! What a replay comes to.
 
-use super::{FaultCounts, Finished};
+use super::{Costs, FaultCounts, Finished, Users};
 use serde::Serialize;
 
 /// Jobs that ran less count as having run so long, seconds (Feitelson's bound).
 pub const BOUND_S: i64 = 10;
 
 /// Sums over finished jobs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Totals {
     jobs: u64,
     slowdown: Sum,
@@ -20,17 +20,18 @@ pub struct Totals {
     work: i128,
     first_submit: Option<i64>,
     last_end: i64,
+    users: Users,
 }
 
 /// A sum of floats that loses nothing to the order of its terms (Neumaier, ZAMM 1974).
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+pub(super) struct Sum {
     sum: f64,
     lost: f64,
 }
 
 impl Sum {
-    fn add(&mut self, term: f64) {
+    pub(super) fn add(&mut self, term: f64) {
         let sum = self.sum + term;
         let (large, small) =
             if self.sum.abs() >= term.abs() { (self.sum, term) } else { (term, self.sum) };
@@ -38,7 +39,7 @@ impl Sum {
         self.sum = sum;
     }
 
-    fn value(self) -> f64 {
+    pub(super) fn value(self) -> f64 {
         self.sum + self.lost
     }
 }
@@ -67,15 +68,27 @@ pub struct Summary {
     pub utilisation: f64,
     /// From the first submission to the last end.
     pub makespan_s: i64,
+    /// How many users there were.
+    pub users: u64,
+    /// How evenly they were served: [`Users::fairness`].
+    pub jain_fairness_users: f64,
     /// What broke, where something was to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<FaultCounts>,
+    /// What it draws and costs, where somebody says what a processor does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
 }
 
 impl Totals {
     /// How many jobs there were.
     pub const fn jobs(&self) -> u64 {
         self.jobs
+    }
+
+    /// What became of each user's.
+    pub const fn users(&self) -> &Users {
+        &self.users
     }
 
     /// Counts a job.
@@ -92,6 +105,7 @@ impl Totals {
         let first = self.first_submit.unwrap_or(done.job.submit).min(done.job.submit);
         self.first_submit = Some(first);
         self.last_end = self.last_end.max(done.end);
+        self.users.add(done);
     }
 
     /// What they come to on a machine of so many processors; zeros where there was no job.
@@ -110,7 +124,10 @@ impl Totals {
             max_wait_s: self.wait_max,
             utilisation: self.work as f64 / there.max(1) as f64,
             makespan_s,
+            users: self.users.count(),
+            jain_fairness_users: self.users.fairness(),
             faults: None,
+            costs: None,
         }
     }
 }

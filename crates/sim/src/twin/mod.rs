@@ -13,15 +13,19 @@
 //! to is known to be over from the beginning of that instant: its processors are free for the
 //! submissions too. Where nodes break, that comes first.
 
+mod costs;
 mod faults;
 mod foresee;
 mod metrics;
 mod named;
+mod users;
 
+pub use costs::{Costs, Rates};
 pub use faults::{FaultCounts, Faults};
 pub use foresee::{Foreseeing, Foreseen, QUANTILES, Score, foresee, score};
 pub use metrics::{BOUND_S, Summary, Totals};
 pub use named::{Estimates, NAMES, PolicyName, UnknownPolicy, learned};
+pub use users::{UserSummary, Users};
 
 use crate::trace::{SwfJob, TraceError};
 use muster_model::{
@@ -91,12 +95,14 @@ pub struct Finished {
     pub start: i64,
     /// When it ended.
     pub end: i64,
+    /// How long it ran in vain, seconds: what a node that broke took of it.
+    pub lost: i64,
 }
 
 impl Finished {
     /// A job that ran once, without a break.
     pub const fn once(job: SwfJob, start: i64) -> Self {
-        Self { job, start, end: start + job.run }
+        Self { job, start, end: start + job.run, lost: 0 }
     }
 
     /// How long it was there without getting on: it waited, or ran in vain.
@@ -125,6 +131,8 @@ struct Live {
     attempt: u32,
     /// What earlier starts did for good, seconds.
     kept: i64,
+    /// What they did in vain, seconds.
+    lost: i64,
     /// Its end is applied already; its round is still to come.
     gone: bool,
     over: bool,
@@ -305,7 +313,7 @@ impl Twin {
             requeue: self.breakage.is_some(),
             ..JobSpec::default()
         };
-        let new = Live { job, start: None, attempt: 0, kept: 0, gone: false, over: false };
+        let new = Live { job, start: None, attempt: 0, kept: 0, lost: 0, gone: false, over: false };
         self.live.push_back(new);
         let kind = EventKind::JobSubmitted { first: JobId(id), specs: vec![Arc::new(spec)] };
         self.event(job.submit, kind)?;
@@ -407,6 +415,7 @@ impl Twin {
         let kept = self.breakage.as_mut().map_or(0, |one| one.hit(ran, hit.job.requested));
         if let Some(live) = self.live(id) {
             live.start = None;
+            live.lost += ran - kept;
             // What is left is at least a second, or its end would have come.
             live.kept = (live.kept + kept).min(live.job.run - 1);
         }
@@ -462,9 +471,10 @@ impl Twin {
 
     fn end(&mut self, at: i64, id: u32) -> Result<Finished, ApplyError> {
         self.exit(at, id)?;
-        let mut done = Finished { job: SwfJob::default(), start: at, end: at };
+        let mut done = Finished { job: SwfJob::default(), start: at, end: at, lost: 0 };
         if let Some(live) = self.live(id) {
-            done = Finished { job: live.job, start: live.start.unwrap_or(at), end: at };
+            let (job, start) = (live.job, live.start.unwrap_or(at));
+            done = Finished { job, start, end: at, lost: live.lost };
         }
         self.over(id);
         Ok(done)
