@@ -21,6 +21,7 @@ pub mod job;
 pub mod job_ref;
 pub mod node;
 pub mod pause;
+pub mod plan;
 pub mod priority;
 pub mod queue;
 pub mod reservation;
@@ -52,6 +53,7 @@ pub use node::{
     PartitionView, SwitchView,
 };
 pub use pause::PauseView;
+pub use plan::{PlanBar, PlanKind, PlanLane, PlanPage, PlanPart, PlanQuery};
 pub use priority::{PriorityPage, PriorityQuery, PriorityRow, ShareLine, SharePage};
 pub use queue::{ArrayView, QueueDetail, QueuePage, QueueQuery, QueueRow};
 pub use reservation::{ReservationPlan, ReservationRequest, ReservationView, ReservedNodeView};

@@ -147,6 +147,12 @@ pub struct DeviceView {
     /// Not to be used, and why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unhealthy: String,
+    /// The NUMA domain it is next to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa: Option<u32>,
+    /// The GPUs of the node that NVLink (or xGMI) joins it to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<u32>,
 }
 
 /// Use that is not muster's.

@@ -8,8 +8,8 @@ use crate::{
 use muster_model::placement::DeviceGrant;
 use muster_model::sharing::DeviceMode;
 use muster_model::{
-    Availability, CpuSet, Job, Mib, Node, NodeShare, Partition, PartitionState, Reservation,
-    ReservationFlag, State,
+    Availability, CpuSet, Job, LinkKind, Mib, Node, NodeShare, Partition, PartitionState,
+    Reservation, ReservationFlag, State,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -123,8 +123,14 @@ fn devices(node: &Node, on_node: &[(&Arc<Job>, &NodeShare)]) -> Vec<DeviceView> 
         memory_used_mib: of(d).iter().map(|g| g.memory.0).sum(),
         instances: of(d).iter().filter_map(|grant| instance(d, grant)).collect(),
         unhealthy: d.unhealthy.clone().unwrap_or_default(),
+        numa: d.numa,
+        joined: d.links.iter().filter(|l| joins(l.kind)).map(|l| l.peer).collect(),
     };
     node.devices.iter().map(view).collect()
+}
+
+fn joins(kind: LinkKind) -> bool {
+    matches!(kind, LinkKind::NvLink(_))
 }
 
 fn why(node: &Node) -> (String, Option<muster_model::Timestamp>) {

@@ -11,6 +11,7 @@ pub(crate) mod history;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod openapi;
+pub(crate) mod plan;
 pub(crate) mod priority;
 pub(crate) mod queue;
 pub(crate) mod reservations;

@@ -1,6 +1,6 @@
 //! The interface's own description (`OpenAPI` 3.1).
 
-use super::{act, admin, events, history, jobs, nodes, priority, queue, reservations};
+use super::{act, admin, events, history, jobs, nodes, plan, priority, queue, reservations};
 use axum::Json;
 use utoipa::OpenApi;
 
@@ -45,6 +45,7 @@ use utoipa::OpenApi;
         priority::priority,
         priority::shares,
         nodes::topology,
+        plan::plan,
         reservations::reservations,
         reservations::reservation,
         reservations::create,

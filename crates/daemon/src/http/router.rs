@@ -1,7 +1,9 @@
 //! Which path does what, and the bounds on all of them.
 
 use super::error::Refusal;
-use super::{act, admin, events, history, jobs, nodes, openapi, priority, queue, reservations};
+use super::{
+    act, admin, events, history, jobs, nodes, openapi, plan, priority, queue, reservations,
+};
 use crate::app::Shared;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State as Given};
@@ -55,6 +57,7 @@ routes! {
     get "/v1/priority" => priority::priority,
     get "/v1/shares" => priority::shares,
     get "/v1/topology" => nodes::topology,
+    get "/v1/plan" => plan::plan,
     get "/v1/reservations" => reservations::reservations,
     post "/v1/reservations" => reservations::create,
     post "/v1/reservations/plan" => reservations::plan,
