@@ -18,6 +18,7 @@ mod slurm;
 mod stage;
 mod test;
 mod tidy;
+mod web;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,7 @@ usage: cargo xtask COMMAND
   bench core [--quick] [--json FILE]     those of the scheduling core alone, on one core
   bench slurm [--json FILE]              a queue planned beside a real Slurm's backfill
   slurm up|down|status                   a real Slurm of six nodes, with accounting and REST
+  web [shots]                            the page of `muster web`; pictures of it
   book                                   writes the generated parts of docs/
   dist [--profile NAME]                  a static binary and a Debian package, in dist/
   tidy                                   the house rules alone (seconds)
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         "slurm" => slurm::main(&rest),
         "test" => test::main(&rest),
         "tidy" => tidy::main(&rest),
+        "web" => web::main(&rest),
         "" | "help" | "-h" | "--help" => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

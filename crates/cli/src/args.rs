@@ -109,8 +109,24 @@ pub(crate) enum Command {
     /// The core without a daemon: replay traces, run scenarios
     #[command(subcommand)]
     Sim(crate::sim::Sim),
+    /// Serve the page of queue, cluster and plan to a browser on this machine
+    Web(WebArgs),
     /// The version of this program and of the daemon
     Version(Json),
+}
+
+/// How the page is served.
+#[derive(Args)]
+pub(crate) struct WebArgs {
+    /// The port on 127.0.0.1 [default: a free one]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+    /// Open a browser
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Let the page cancel, hold, release and requeue; else it only shows
+    #[arg(long)]
+    pub(crate) act: bool,
 }
 
 /// What there is to do with checkpoints.

@@ -91,6 +91,11 @@ fn help(args: &[OsString], others: &Others<'_>) -> i32 {
     }
 }
 
+fn web(args: &args::WebArgs) -> Outcome {
+    let options = muster_web::Options { port: args.port, open: args.open, act: args.act };
+    muster_web::run(&options).map_err(|error| Failure::new(error.to_string())).map(|()| 0)
+}
+
 fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
     match command {
         Command::Submit(args) => submit::run(&args.words),
@@ -128,6 +133,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Drive(drive) => drive::run(&drive),
         Command::Shadow(shadow) => shadow::run(&shadow),
         Command::Sim(sim) => sim::run(&sim),
+        Command::Web(args) => web(&args),
         Command::Version(json) => inspect::version(&json),
     }
 }

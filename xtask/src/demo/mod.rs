@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::args::Args;
 use crate::instance::Instance;
 use crate::stage::{Outcome, table};
-use crate::{need, root, sh};
+use crate::{need, root, sh, web};
 
 use jobs::{Job, Watch};
 
@@ -58,6 +58,7 @@ pub(crate) fn smoke() -> Outcome {
 /// # Errors
 /// The build failed.
 pub(crate) fn build() -> Result<PathBuf, String> {
+    web::build_where_possible();
     let begin = Instant::now();
     sh::run(&mut sh::cargo(&["build", "--locked", "--package", "muster"]))?;
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());

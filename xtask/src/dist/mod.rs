@@ -6,7 +6,7 @@ mod deb;
 use std::path::{Path, PathBuf};
 
 use crate::args::Args;
-use crate::{root, sh};
+use crate::{root, sh, web};
 
 pub(crate) use check::checks;
 
@@ -19,6 +19,7 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
     let mut args = Args::new(words);
     let profile = args.value("--profile")?.unwrap_or_else(|| "dist".to_owned());
     args.finish()?;
+    web::build_where_possible();
     let out = root::dir().join("dist");
     std::fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     let fixed = out.join(format!("muster-{VERSION}-x86_64-linux"));

@@ -9,7 +9,7 @@ mod vm;
 
 use crate::args::Args;
 use crate::stage::Report;
-use crate::{bench, book, demo, dist, sh, tidy};
+use crate::{bench, book, demo, dist, sh, tidy, web};
 
 /// What the flags of `cargo xtask test` ask for.
 pub(crate) struct Options {
@@ -33,6 +33,7 @@ const STAGES: &[(&str, Run)] = &[
     }),
     ("deny", deny::checks),
     ("examples", |_, report| examples::checks(report)),
+    ("web", |_, report| web::checks(report)),
     ("e2e", e2e::checks),
     ("slurm", slurm::checks),
     ("demo", |_, report| report.check("the pipeline", demo::smoke)),

@@ -39,8 +39,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "engine-slurm",
             "shadow",
             "drive",
+            "web",
         ],
     ),
+    ("web", &["api"]),
     (
         "daemon",
         &[
