@@ -31,6 +31,7 @@ usage: cargo xtask COMMAND
   bench topology                         ring bandwidth of placements, by a model
   bench core [--quick] [--json FILE]     those of the scheduling core alone, on one core
   bench slurm [--json FILE]              a queue planned beside a real Slurm's backfill
+  bench sim [--json FILE]                replays of public traces, and a peer's
   slurm up|down|status                   a real Slurm of six nodes, with accounting and REST
   web [shots]                            the page of `muster web`; pictures of it
   book                                   writes the generated parts of docs/

@@ -7,6 +7,7 @@ mod figure;
 mod http;
 mod load;
 mod peer;
+mod sim;
 mod slurm;
 mod standing;
 mod topology;
@@ -83,6 +84,11 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
         && first == "slurm"
     {
         return slurm::main(rest);
+    }
+    if let Some((first, rest)) = words.split_first()
+        && first == "sim"
+    {
+        return sim::main(rest);
     }
     if words.first().is_some_and(|first| first == "topology") {
         return topology::main();
