@@ -35,6 +35,11 @@ pub(crate) async fn answer(socket: &Path, path: &str) -> Result<Answer, Refusal>
 async fn page(socket: &Path) -> Result<String, Refusal> {
     let queue: QueuePage = forward::read(socket, &format!("/v1/queue?limit={ROWS_MAX}")).await?;
     let nodes: NodePage = forward::read(socket, &format!("/v1/nodes?limit={ROWS_MAX}")).await?;
+    Ok(tables(&queue, &nodes))
+}
+
+/// Queue and nodes as a page that asks for itself again.
+fn tables(queue: &QueuePage, nodes: &NodePage) -> String {
     let mut body = String::from("<h1>Queue</h1>\n<table><tr>");
     for head in ["Job", "Name", "User", "State", "Nodes", "GPUs", "Why or where"] {
         let _ = write!(body, "<th>{head}</th>");
@@ -79,7 +84,7 @@ async fn page(socket: &Path) -> Result<String, Refusal> {
     if queue.next.is_some() || nodes.next.is_some() {
         let _ = writeln!(body, "<p>The first {ROWS_MAX}. `muster queue` shows all.</p>");
     }
-    Ok(frame("muster", "<meta http-equiv=refresh content=10>", &body))
+    frame("muster", "<meta http-equiv=refresh content=10>", &body)
 }
 
 /// A whole page.
@@ -128,7 +133,33 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escape;
+    use super::{escape, tables};
+    use muster_api::{NodePage, NodeView, QueuePage};
+
+    #[test]
+    fn queue_and_nodes_are_tables_and_names_are_text() {
+        let row = serde_json::json!({
+            "id": 7, "job": "7", "name": "<b>", "user": "mara", "uid": 1, "account": "a",
+            "partition": "main", "qos": "", "state": "pending", "submitted_ms": 0, "nodes": 1,
+            "tasks": 1, "cpus": 1, "tres": "", "priority": 1,
+            "reason": {"code": "PRIORITY", "word": "Priority", "text": "2 jobs & more"},
+        });
+        let queue = QueuePage {
+            rows: vec![serde_json::from_value(row).unwrap()],
+            next: Some(7),
+            ..QueuePage::default()
+        };
+        let node = NodeView { name: "node1".to_owned(), drain: true, ..NodeView::default() };
+        let page = tables(&queue, &NodePage { nodes: vec![node], ..NodePage::default() });
+        assert!(
+            page.contains("<td>&lt;b&gt;</td>") && page.contains("2 jobs &amp; more"),
+            "{page}"
+        );
+        assert!(
+            page.contains("<td>idle, drained</td>") && page.contains("The first 500"),
+            "{page}"
+        );
+    }
 
     #[test]
     fn a_hostile_name_is_text() {

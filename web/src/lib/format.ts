@@ -15,8 +15,9 @@ export function duration(seconds: number, lang: Lang): string {
   const part = (n: number, name: string): string => `${n}${gap}${name}`;
   const two = (a: number, an: string, b: number, bn: string): string => (b === 0 ? part(a, an) : `${part(a, an)} ${part(b, bn)}`);
   if (s < 60) return part(s, unit.s);
-  if (s < 3600) return s < 600 ? two(Math.floor(s / 60), unit.m, s % 60, unit.s) : part(Math.round(s / 60), unit.m);
-  if (s < 86_400) return two(Math.floor(s / 3600), unit.h, Math.floor((s % 3600) / 60), unit.m);
+  if (s < 3570) return s < 600 ? two(Math.floor(s / 60), unit.m, s % 60, unit.s) : part(Math.round(s / 60), unit.m);
+  const m = Math.max(60, Math.floor(s / 60));
+  if (s < 86_400) return two(Math.floor(m / 60), unit.h, m % 60, unit.m);
   return two(Math.floor(s / 86_400), unit.d, Math.floor((s % 86_400) / 3600), unit.h);
 }
 

@@ -54,9 +54,3 @@ export function visible(line: string): string {
   const whole = spaced.length > LINE_MAX ? `${spaced.slice(0, LINE_MAX)} …` : spaced;
   return clean(whole);
 }
-
-/** `node[1-3,7]` for names with one running number; as muster folds them. Bounded by `most`. */
-export function briefly(names: readonly string[], most = 3): string {
-  if (names.length <= most) return names.join(', ');
-  return `${names.slice(0, most).join(', ')} +${names.length - most}`;
-}

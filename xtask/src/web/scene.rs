@@ -8,6 +8,8 @@ use crate::instance::Instance;
 use crate::sh;
 
 const NODES: &str = "8x8";
+/// How long cancelled jobs may take.
+const END_S: u64 = 60;
 
 /// Jobs by name, with the options of sbatch. A blank parts options.
 const JOBS: &[(&str, &str, &str)] = &[
@@ -103,7 +105,13 @@ impl Scene {
     pub(super) fn stop(mut self) -> Result<(), String> {
         self.end_pages();
         sh::read(self.instance.slurm("scancel").arg("--me"))?;
-        self.instance.stop()
+        // The daemon has to be there until each job is told.
+        let empty = self.instance.until(END_S, |instance| {
+            let queue = sh::read(instance.slurm("squeue").arg("--noheader"));
+            queue.is_ok_and(|jobs| jobs.trim().is_empty()).then_some(())
+        });
+        self.instance.stop()?;
+        empty.ok_or_else(|| format!("jobs are not over {END_S} s after they were cancelled"))
     }
 
     fn end_pages(&mut self) {

@@ -25,3 +25,4 @@ mod slurm;
 mod still;
 mod terminal;
 mod turns;
+mod web;
