@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 
 pub mod block;
 pub mod cgroup;
+pub mod collector;
+mod commands;
 pub mod counter;
 pub mod files;
 pub mod filesystems;

@@ -56,6 +56,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("flate2", &["sim"]),
     ("tower", &["daemon"]),
     ("nvml-wrapper", &["node-metrics"]),
+    ("roxmltree", &["node-metrics"]),
     ("ratatui", &["cli"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),

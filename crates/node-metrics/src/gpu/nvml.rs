@@ -58,17 +58,13 @@ impl MigLibrary for Cut<'_> {
     fn device(&self, at: u32) -> Option<MigDevice> {
         let found = self.device.mig_device_by_index(at).ok()?;
         let uuid = found.uuid().ok()?;
+        let id = instance_id(self.nvml, &found)?;
         let library = self.nvml.lib();
-        let id_of = library.nvmlDeviceGetGpuInstanceId.as_ref().ok()?;
         let by_id = library.nvmlDeviceGetGpuInstanceById.as_ref().ok()?;
         let info_of = library.nvmlGpuInstanceGetInfo.as_ref().ok()?;
-        let mut id = 0;
         // SAFETY: the handles are the library's own and live as long as it; what it fills in are
         // plain numbers and handles, for which zero is a value.
         unsafe {
-            if id_of(found.handle(), &raw mut id) != 0 {
-                return None;
-            }
             let mut instance = std::mem::zeroed();
             if by_id(self.device.handle(), id, &raw mut instance) != 0 {
                 return None;
@@ -85,6 +81,15 @@ impl MigLibrary for Cut<'_> {
             Some(MigDevice { uuid, gpu_instance: id, placement, compute, media })
         }
     }
+}
+
+/// The number of the GPU instance that a MIG device belongs to.
+pub(crate) fn instance_id(nvml: &Nvml, device: &Device<'_>) -> Option<u32> {
+    let id_of = nvml.lib().nvmlDeviceGetGpuInstanceId.as_ref().ok()?;
+    let mut id = 0;
+    // SAFETY: the handle is the library's own, and what it fills in is a plain number.
+    let status = unsafe { id_of(device.handle(), &raw mut id) };
+    (status == 0).then_some(id)
 }
 
 fn one(nvml: &Nvml, index: u32) -> Result<Gpu, NvmlError> {
