@@ -8,9 +8,10 @@ use crate::Others;
 use crate::args::Line;
 use crate::say::{Failure, Outcome, note, print};
 
-/// The whole program as one command: this crate's commands and the daemon's.
+/// The whole program as one command: this crate's commands and those of others.
 pub(crate) fn whole(others: &Others<'_>) -> clap::Command {
-    let daemon = others.daemon.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let theirs = others.commands.iter().flat_map(clap::Command::get_subcommands);
+    let theirs = theirs.filter(|command| !command.is_hide_set()).cloned();
     let own = Line::command();
     let mine: Vec<clap::Command> = own.get_subcommands().cloned().collect();
     let bare = clap::Command::new("muster")
@@ -20,8 +21,8 @@ pub(crate) fn whole(others: &Others<'_>) -> clap::Command {
         .disable_help_subcommand(true)
         .arg_required_else_help(true)
         .after_help(own.get_after_help().cloned().unwrap_or_default());
-    // The daemon's commands first, each list in its own order.
-    let all = daemon.chain(mine).enumerate();
+    // Those of others first, each list in its own order.
+    let all = theirs.chain(mine).enumerate();
     bare.subcommands(all.map(|(at, command)| command.display_order(at)))
 }
 
@@ -56,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_definition_is_sound() {
-        let others = Others { daemon: clap::Command::new("x"), slurm_names: &[] };
+        let others = Others { commands: vec![clap::Command::new("x")], slurm_names: &[] };
         whole(&others).debug_assert();
         Line::command().debug_assert();
     }

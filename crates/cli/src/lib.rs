@@ -41,8 +41,8 @@ pub use why::update_command;
 
 /// What other crates of the program bring to the command line.
 pub struct Others<'a> {
-    /// The daemon's commands, for help, completions and manual pages.
-    pub daemon: clap::Command,
+    /// Their commands, for help, completions and manual pages.
+    pub commands: Vec<clap::Command>,
     /// The Slurm names that the program answers to.
     pub slurm_names: &'a [&'a str],
 }

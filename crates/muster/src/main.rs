@@ -19,8 +19,11 @@ fn main() {
     if muster_daemon::VERBS.contains(&verb) {
         exit(muster_daemon::run(&args));
     }
+    if verb == muster_exporter::VERB {
+        exit(muster_exporter::run(&args));
+    }
     let others = muster_cli::Others {
-        daemon: muster_daemon::command(),
+        commands: vec![muster_daemon::command(), muster_exporter::command()],
         slurm_names: muster_slurm_shim::NAMES,
     };
     exit(muster_cli::run(&args, &others));

@@ -1,8 +1,8 @@
 //! The stages that are cargo's own: format, lints, unit tests, rustdoc.
 
 use super::{Options, cargo_test};
-use crate::sh;
 use crate::stage::Report;
+use crate::{need, sh};
 
 const UNIT_LIMIT_S: u32 = 2400;
 
@@ -43,6 +43,11 @@ pub(super) fn lints(report: &mut Report) {
 
 /// Every crate's own tests; the whole program's are the stage e2e.
 pub(super) fn unit(options: &Options, report: &mut Report) {
+    // What the exporter's tests hold their output against.
+    report.check("prometheus", || {
+        need::need("prometheus", "promtool", "")?;
+        Ok(String::new())
+    });
     report.check("cargo test", || {
         let args = ["--workspace", "--exclude", "muster", "--no-fail-fast"];
         sh::run(&mut sh::bounded(cargo_test(options, &args), UNIT_LIMIT_S))?;

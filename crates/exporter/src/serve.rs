@@ -1,0 +1,229 @@
+//! The endpoint that Prometheus scrapes.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use muster_node_metrics::collector::Collector;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::exposition::Settings;
+use crate::{Owners, exposition};
+
+/// Connections that are served at once; others wait.
+const CONNECTIONS_MAX: usize = 16;
+
+/// A client that sends nothing is let go.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection is closed after so long, however busy.
+const CONNECTION_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// The content type of Prometheus's older text.
+pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// The content type of OpenMetrics.
+pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What every answer is made from.
+struct Shared {
+    collector: Mutex<Collector>,
+    settings: Settings,
+}
+
+/// Serves `/metrics` until the program ends; says where once it listens.
+pub(crate) fn serve(
+    address: SocketAddr,
+    collector: Collector,
+    settings: Settings,
+    listening: impl FnOnce(SocketAddr),
+) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let shared = Arc::new(Shared { collector: Mutex::new(collector), settings });
+    runtime.block_on(async {
+        let listener = TcpListener::bind(address).await?;
+        listening(listener.local_addr()?);
+        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return Ok(()) };
+            // One that is gone before it was taken concerns nobody else.
+            let Ok((stream, _)) = listener.accept().await else { continue };
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                let service = service_fn(move |request| answer(Arc::clone(&shared), request));
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEADER_TIMEOUT)
+                    .serve_connection(TokioIo::new(stream), service);
+                let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+                drop(permit);
+            });
+        }
+    })
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    Ok(match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => {
+            let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+            let open = accept.is_some_and(|accept| accept.contains("application/openmetrics-text"));
+            let collected = tokio::task::spawn_blocking(move || page(&shared, open)).await;
+            match collected {
+                Ok(text) => said(StatusCode::OK, if open { OPEN_METRICS } else { TEXT }, text),
+                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the collector failed\n"),
+            }
+        }
+        (&Method::GET | &Method::HEAD, "/") => {
+            plain(StatusCode::OK, "muster's metrics of this machine are at /metrics\n")
+        }
+        (&Method::GET | &Method::HEAD, _) => {
+            plain(StatusCode::NOT_FOUND, "there is only /metrics here\n")
+        }
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n"),
+    })
+}
+
+fn page(shared: &Shared, open: bool) -> String {
+    let snapshot = shared.collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
+    let all = exposition(&snapshot, &Owners::default(), &shared.settings);
+    if open { all.open_metrics() } else { all.text() }
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    said(status, "text/plain; charset=utf-8", text.to_owned())
+}
+
+fn said(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::path::{Path, PathBuf};
+    use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    use muster_node_metrics::collector::{Collector, Options};
+
+    use super::{OPEN_METRICS, TEXT, serve};
+    use crate::exposition::Settings;
+
+    /// Serves a captured machine for as long as the test program runs.
+    fn served() -> SocketAddr {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captured/gpu-node");
+        let collector = Collector::new(&Options { root, ..Options::default() });
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            let told = move |address| send.send(address).expect("the test waits");
+            serve(any, collector, Settings::default(), told).expect("it serves");
+        });
+        receive.recv().expect("an address")
+    }
+
+    fn asked(address: SocketAddr, request: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(address).ok()?;
+        write!(stream, "{request}\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+
+    #[test]
+    fn each_gets_the_text_that_it_asks_for() {
+        let address = served();
+        let open = asked(
+            address,
+            "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=1.0.0,*/*;q=0.1",
+        );
+        let open = open.expect("answer");
+        assert!(open.contains(OPEN_METRICS) && open.ends_with("# EOF\n"), "{open}");
+        let text = asked(address, "GET /metrics HTTP/1.1").expect("answer");
+        assert!(text.contains(TEXT) && text.contains("node_load1 3.25\n"), "{text}");
+        for (request, status) in
+            [("GET /other HTTP/1.1", "404"), ("POST /metrics HTTP/1.1", "405"), ("nonsense", "400")]
+        {
+            let answer = asked(address, request).expect("answer");
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request}: {answer}");
+        }
+        // One that connects and says nothing keeps nobody from an answer.
+        let _silent = TcpStream::connect(address).expect("connected");
+        assert!(asked(address, "HEAD /metrics HTTP/1.1").expect("answer").contains("200 OK"));
+    }
+
+    /// A Prometheus that ends with the test.
+    struct Prometheus(Child);
+
+    impl Drop for Prometheus {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn prometheus(directory: &Path, own: SocketAddr) -> Option<Prometheus> {
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", directory.join("prometheus.yml").display()))
+            .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
+            .arg(format!("--web.listen-address={own}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        child.ok().map(Prometheus)
+    }
+
+    #[test]
+    fn a_real_prometheus_scrapes_it_and_loads_the_rules() {
+        let directory = tempfile::tempdir().expect("directory");
+        let config = format!(
+            "global: {{scrape_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n  \
+             - {{job_name: muster, static_configs: [{{targets: ['{}']}}]}}\n",
+            served()
+        );
+        std::fs::write(directory.path().join("prometheus.yml"), config).expect("written");
+        std::fs::write(directory.path().join("rules.yml"), crate::rules()).expect("written");
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let own = free.expect("a port");
+        let Some(_prometheus) = prometheus(directory.path(), own) else {
+            println!("skipped: prometheus is not installed (Debian's package prometheus)");
+            return;
+        };
+        let end = Instant::now() + Duration::from_mins(1);
+        for (query, value) in [
+            ("up", "\"1\""),
+            ("cgroup_memory_used_bytes{jobid=\"42\",step=\"\"}", "\"8589934592\""),
+            ("node_infiniband_port_data_received_bytes_total", "\"308\""),
+        ] {
+            let query =
+                query.bytes().fold(String::new(), |query, byte| query + &format!("%{byte:02x}"));
+            let request = format!("GET /api/v1/query?query={query} HTTP/1.1");
+            loop {
+                let answer = asked(own, &request).unwrap_or_default();
+                if answer.contains(value) {
+                    break;
+                }
+                assert!(Instant::now() < end, "{query}: {answer}");
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+        }
+        let rules = asked(own, "GET /api/v1/rules HTTP/1.1").expect("answer");
+        assert!(rules.contains("MusterGpuNeedsDrain"), "{rules}");
+    }
+}
