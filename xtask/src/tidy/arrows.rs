@@ -59,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sim",
         ],
     ),
+    ("diagnosis", &[]),
     ("exporter", &["node-metrics"]),
     ("muster", &["daemon", "cli", "exporter", "slurm-shim"]),
     ("test-kit", &["model", "planner", "plan-check", "scenario"]),
