@@ -13,6 +13,7 @@
 pub mod account;
 pub mod act;
 pub mod admin;
+pub mod diagnosis;
 pub mod endpoint;
 pub mod error;
 pub mod events;
@@ -40,6 +41,7 @@ pub use admin::{
     BackupRequest, BackupResponse, ConfigChange, CycleRequest, CycleResponse, Ping, PolicyView,
     ReloadResponse, Stats,
 };
+pub use diagnosis::{DiagnosisPage, DiagnosisView, FindingView};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ApiError, Place, Problem};
 pub use events::{EventQuery, EventView};

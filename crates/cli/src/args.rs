@@ -44,7 +44,7 @@ pub(crate) enum Command {
     /// What waits and runs
     Queue(QueueArgs),
     /// One job whole
-    Job(One),
+    Job(JobArgs),
     /// Why a job waits, who holds what it needs, and what would help
     Why(WhyArgs),
     /// When a job is expected to start
@@ -236,6 +236,19 @@ pub(crate) struct Jobs {
 pub(crate) struct One {
     /// The job: 12, 900_3, 12+1
     pub(crate) job: String,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The words of `muster job`.
+#[derive(Args)]
+pub(crate) struct JobArgs {
+    /// The job: 12, 900_3, 12+1
+    pub(crate) job: String,
+    /// What holds it back while it runs, and what would help
+    #[arg(long)]
+    pub(crate) diagnose: bool,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,

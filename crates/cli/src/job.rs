@@ -6,13 +6,16 @@ use muster_model::{Seconds, Timestamp};
 use std::fmt::Write as _;
 
 use crate::act;
-use crate::args::One;
+use crate::args::JobArgs;
 use crate::say::{self, Failure, Outcome, tell};
 
 /// Runs the command.
-pub(crate) fn run(args: &One) -> Outcome {
+pub(crate) fn run(args: &JobArgs) -> Outcome {
     let job = act::job(&args.job)?;
     let client = Client::connect()?;
+    if args.diagnose {
+        return crate::diagnose::run(&client, &job, args.json);
+    }
     let page = client.job(&job)?;
     if page.jobs.is_empty() {
         return Err(Failure::new(format!("there is no job {} [E_JOB_UNKNOWN]", args.job)));

@@ -7,6 +7,7 @@ mod act;
 mod args;
 mod attach;
 mod config;
+mod diagnose;
 mod drive;
 mod explain;
 mod generate;

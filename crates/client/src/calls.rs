@@ -5,12 +5,12 @@ use crate::{Client, ClientError, Events};
 use hyper::Method;
 use muster_api::{
     AccountView, ActionRequest, ActionResponse, ActionResult, BackupRequest, BackupResponse,
-    CycleRequest, CycleResponse, DrainRequest, EventQuery, HistoryPage, HistoryQuery, JobPage,
-    JobPatch, JobRef, LicenceView, NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView, Ping,
-    PriorityPage, PriorityQuery, QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse,
-    ReservationPlan, ReservationRequest, ReservationView, ScriptView, SharePage, Stats, StepAccess,
-    SubmitRequest, SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhatIfRequest,
-    WhatIfResponse, WhyPage, WhyQuery,
+    CycleRequest, CycleResponse, DiagnosisPage, DrainRequest, EventQuery, HistoryPage,
+    HistoryQuery, JobPage, JobPatch, JobRef, LicenceView, NodePage, NodeView, PAGE_MAX,
+    PartitionView, PayloadView, Ping, PriorityPage, PriorityQuery, QosView, QueuePage, QueueQuery,
+    QueueRow, ReloadResponse, ReservationPlan, ReservationRequest, ReservationView, ScriptView,
+    SharePage, Stats, StepAccess, SubmitRequest, SubmitResponse, SwitchView, WaitQuery,
+    WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyQuery,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -66,6 +66,11 @@ impl Client {
     /// The jobs that a name stands for, in full.
     pub fn job(&self, job: &JobRef) -> Result<JobPage, ClientError> {
         self.get(&job_path(job, ""))
+    }
+
+    /// What holds them back while they run.
+    pub fn diagnosis(&self, job: &JobRef) -> Result<DiagnosisPage, ClientError> {
+        self.get(&job_path(job, "/diagnosis"))
     }
 
     /// Why they wait.

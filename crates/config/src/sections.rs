@@ -87,6 +87,9 @@ section! {
         /// The program that sends mail about jobs, called as `PROGRAM -s SUBJECT ADDRESS`; without it
         /// `/usr/bin/mail` where that is there.
         mail_program: Option<PathBuf> = None, "path", restart;
+        /// How often running jobs are looked at for `muster job JOB --diagnose`; 0 for never. Without
+        /// running jobs nothing is read.
+        watch_period: Duration = Duration(30), "duration";
         /// Commands that may wait for the writer; more are refused with "busy".
         commands_max: u32 = 16_384, "number", restart;
     }

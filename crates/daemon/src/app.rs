@@ -35,6 +35,8 @@ pub(crate) struct App {
     pub(crate) reasons: Reasons,
     /// What earlier runs of scripts used.
     pub(crate) measured: crate::measured::Measured,
+    /// What the machine does for which job.
+    pub(crate) watch: crate::watch::Watch,
     /// Who waits for the end of a job.
     pub(crate) waiters: Waiters,
     /// The newest event's number, to wait for changes.
@@ -64,6 +66,12 @@ pub(crate) type Shared = Arc<App>;
 pub(crate) type Caller = Arc<Principal>;
 
 impl App {
+    /// This machine's name.
+    pub(crate) fn hostname() -> String {
+        let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        name.unwrap_or_default()
+    }
+
     /// The clock of the machine.
     pub(crate) fn now() -> Timestamp {
         use muster_control::Clock as _;

@@ -33,6 +33,7 @@ mod stores;
 mod submit;
 mod trial;
 mod wait;
+mod watch;
 mod whatif;
 
 pub use commands::{VERBS, command, run};

@@ -164,6 +164,7 @@ fn serve(
         names: Names::default(),
         measured: crate::measured::Measured::default(),
         reasons: Reasons::default(),
+        watch: crate::watch::Watch::new(engine.instance()),
         waiters: Waiters::default(),
         seq: seq.clone(),
         stop,
@@ -179,6 +180,7 @@ fn serve(
         tokio::spawn(stop_on_signals(Arc::clone(&app)));
         tokio::spawn(reload_on_hangup(Arc::clone(&app)));
         tokio::spawn(crate::standing::keep(Arc::clone(&app)));
+        tokio::spawn(crate::watch::keep(Arc::clone(&app)));
         tracing::info!(socket = %socket.display(), "listening");
         ready();
         accept::serve(listener, Arc::clone(&app), router(Arc::clone(&app)), stopped).await;

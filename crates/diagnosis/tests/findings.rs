@@ -59,7 +59,7 @@ fn found(change: impl Fn(u32, f64, &mut Sample)) -> Vec<&'static str> {
 
 /// GPU use that comes and goes.
 fn swing(n: u32, sample: &mut Sample) {
-    let busy = if n % 3 == 0 { 0.9 } else { 0.1 };
+    let busy = if n.is_multiple_of(3) { 0.9 } else { 0.1 };
     sample.gpus = vec![gpu("a", busy), gpu("b", busy)];
 }
 
@@ -176,10 +176,10 @@ fn gpus_that_are_held_back_by_heat_power_or_their_link() {
     let of = |change: fn(u32, &mut Gpu)| {
         found(move |n, _, sample| sample.gpus.iter_mut().for_each(|gpu| change(n, gpu)))
     };
-    assert_eq!(of(|n, gpu| gpu.heat = Some(n % 5 == 0)), ["GPU_HOT"]);
+    assert_eq!(of(|n, gpu| gpu.heat = Some(n.is_multiple_of(5))), ["GPU_HOT"]);
     assert!(of(|n, gpu| gpu.heat = Some(n == 0)).is_empty());
-    assert_eq!(of(|n, gpu| gpu.power = Some(n % 3 != 0)), ["GPU_POWER_LIMIT"]);
-    assert!(of(|n, gpu| gpu.power = Some(n % 3 == 0)).is_empty());
+    assert_eq!(of(|n, gpu| gpu.power = Some(!n.is_multiple_of(3))), ["GPU_POWER_LIMIT"]);
+    assert!(of(|n, gpu| gpu.power = Some(n.is_multiple_of(3))).is_empty());
     assert_eq!(of(|_, gpu| gpu.from_host = Some(0.8)), ["HOST_TRANSFER"]);
     assert!(of(|_, gpu| gpu.from_host = Some(0.6)).is_empty());
     assert_eq!(of(|_, gpu| gpu.sm_active = Some(0.2)), ["GPU_INEFFICIENT"]);

@@ -143,6 +143,11 @@ impl LocalEngine {
         Ok(Self { shared })
     }
 
+    /// Its name among those on this machine, as the cgroups of its jobs have it.
+    pub fn instance(&self) -> String {
+        self.shared.state.instance()
+    }
+
     /// What this machine lets it enforce, for `muster doctor`.
     pub fn enforcement(&self) -> &Enforcement {
         &self.shared.enforcement

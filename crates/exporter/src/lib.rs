@@ -28,3 +28,4 @@ pub use emit::exposition;
 pub use exposition::{Exposition, Settings};
 pub use owners::{Owner, Owners};
 pub use rules::rules;
+pub use serve::{OPEN_METRICS, TEXT};

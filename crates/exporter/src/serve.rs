@@ -29,9 +29,9 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The content type of Prometheus's older text.
-pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The content type of OpenMetrics.
-pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What every answer is made from.
 struct Shared {

@@ -118,6 +118,7 @@ fn jobs_carry_their_owners_and_gpus_their_jobs() {
         name: "train".to_owned(),
     };
     let mut owners = Owners {
+        instance: "abcd".to_owned(),
         jobs: BTreeMap::from([(42, owner("ana")), (4217, owner("not hers"))]),
         // By the unique id, not by the number that the job sees.
         gpus: BTreeMap::from([(
@@ -141,6 +142,9 @@ fn jobs_carry_their_owners_and_gpus_their_jobs() {
         .map(|line| line.contains("hpc_job=\"42\"") || line.contains("hpc_job=\"43\""))
         .collect();
     assert_eq!(jobs, [true, true]);
+    // Another muster's job has the same number.
+    let other = Owners { instance: "other".to_owned(), ..owners.clone() };
+    assert!(!told(&other, &settings()).text().contains("jobid=\"42\",user"));
     // One who sees some jobs only sees those and nothing of the machine.
     owners.only_these = true;
     let told = told(&owners, &settings());

@@ -57,6 +57,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "model",
             "node-metrics",
             "sim",
+            "exporter",
+            "diagnosis",
         ],
     ),
     ("diagnosis", &[]),

@@ -131,7 +131,10 @@ fn may_run(app: &App, caller: &Principal) -> Result<(), Refusal> {
 }
 
 /// The live jobs that a name stands for.
-fn resolve(app: &App, job: &JobRef) -> Result<(Arc<muster_model::State>, Vec<JobId>), Refusal> {
+pub(crate) fn resolve(
+    app: &App,
+    job: &JobRef,
+) -> Result<(Arc<muster_model::State>, Vec<JobId>), Refusal> {
     let state = app.handle.state();
     let ids = job.resolve(&state);
     if ids.is_empty() {

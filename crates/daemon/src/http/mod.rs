@@ -17,3 +17,4 @@ pub(crate) mod queue;
 pub(crate) mod reservations;
 pub(crate) mod router;
 mod still;
+pub(crate) mod watch;

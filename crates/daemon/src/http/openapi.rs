@@ -1,6 +1,6 @@
 //! The interface's own description (`OpenAPI` 3.1).
 
-use super::{act, admin, events, history, jobs, nodes, plan, priority, queue, reservations};
+use super::{act, admin, events, history, jobs, nodes, plan, priority, queue, reservations, watch};
 use axum::Json;
 use utoipa::OpenApi;
 
@@ -23,6 +23,7 @@ use utoipa::OpenApi;
         admin::cycle,
         admin::shutdown,
         description,
+        watch::metrics,
         queue::queue,
         queue::job,
         jobs::submit,
@@ -32,6 +33,7 @@ use utoipa::OpenApi;
         jobs::wait,
         jobs::whatif,
         jobs::steps,
+        watch::diagnosis,
         act::actions,
         act::update,
         act::drain,

@@ -2,7 +2,7 @@
 
 use super::error::Refusal;
 use super::{
-    act, admin, events, history, jobs, nodes, openapi, plan, priority, queue, reservations,
+    act, admin, events, history, jobs, nodes, openapi, plan, priority, queue, reservations, watch,
 };
 use crate::app::Shared;
 use axum::Router;
@@ -35,6 +35,7 @@ routes! {
     post "/v1/cycle" => admin::cycle,
     post "/v1/shutdown" => admin::shutdown,
     get "/v1/openapi.json" => openapi::description,
+    get "/v1/metrics" => watch::metrics,
     get "/v1/queue" => queue::queue,
     post "/v1/jobs" => jobs::submit,
     post "/v1/jobs/actions" => act::actions,
@@ -46,6 +47,7 @@ routes! {
     get "/v1/jobs/{job}/payload" => jobs::payload,
     get "/v1/jobs/{job}/wait" => jobs::wait,
     get "/v1/jobs/{job}/steps" => jobs::steps,
+    get "/v1/jobs/{job}/diagnosis" => watch::diagnosis,
     get "/v1/nodes" => nodes::nodes,
     get "/v1/nodes/{node}" => nodes::node,
     post "/v1/nodes/{node}/drain" => act::drain,

@@ -29,6 +29,13 @@ pub(super) fn put(out: &mut Exposition, all: &[Usage], owners: &Owners, settings
             unmapped.insert((usage.key.owner, usage.key.name.as_str()));
             continue;
         };
+        // Another daemon's jobs on this machine are that one's to tell of.
+        let is_others = usage.key.owner == Engine::Muster
+            && !owners.instance.is_empty()
+            && usage.key.instance != owners.instance;
+        if is_others {
+            continue;
+        }
         let owner = match (usage.key.owner, owners.jobs.get(&job)) {
             (Engine::Muster, Some(owner)) => owner,
             _ if owners.only_these => continue,

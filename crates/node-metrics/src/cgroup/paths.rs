@@ -31,6 +31,8 @@ pub enum Owner {
 pub struct Key {
     /// Who runs it.
     pub owner: Owner,
+    /// Which muster runs it, as its engine names itself; empty for Slurm's.
+    pub instance: String,
     /// The job's number; `None` where nobody can tell.
     pub job: Option<u64>,
     /// The directory's own name for it.
@@ -137,7 +139,9 @@ impl Search<'_> {
             let name = last(&path).to_owned();
             let Some((job, attempt)) = name.split_once('.') else { continue };
             let (Ok(job), Ok(_)) = (job.parse(), attempt.parse::<u32>()) else { continue };
-            let key = Key { owner: Owner::Muster, job: Some(job), name, step: String::new() };
+            let instance = last(instance).to_owned();
+            let key =
+                Key { owner: Owner::Muster, instance, job: Some(job), name, step: String::new() };
             for step in self.below(&path) {
                 if let Some(number) = last(&step).strip_prefix("step") {
                     self.found.push((Key { step: number.to_owned(), ..key.clone() }, step.clone()));
@@ -158,7 +162,7 @@ impl Search<'_> {
             if job.is_none() && steps.is_empty() {
                 continue;
             }
-            let key = Key { owner: Owner::Slurm, job, name, step: String::new() };
+            let key = Key { owner: Owner::Slurm, job, name, ..Key::default() };
             for step in steps {
                 let name = last(&step).trim_start_matches("step_").to_owned();
                 self.found.push((Key { step: name, ..key.clone() }, step));

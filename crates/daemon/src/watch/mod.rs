@@ -1,0 +1,237 @@
+//! What this machine does for which job: metrics when asked, and samples of running jobs for their
+//! diagnosis.
+//!
+//! Nothing is read before somebody asks or a job runs: a daemon that is idle does nothing here.
+
+mod sample;
+
+use crate::app::App;
+use muster_control::command::Principal;
+use muster_diagnosis::Sample;
+use muster_exporter::{Owner, Owners};
+use muster_model::{DeviceGrant, Job, JobId, JobState, Node, State};
+use muster_node_metrics::collector::{Collector, Options, Snapshot};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A reading is good for so long: many who ask at once cost one.
+const AGE_MAX: Duration = Duration::from_secs(1);
+
+/// Samples that are kept of a job: an hour and more at the usual period.
+const SAMPLES_MAX: usize = 150;
+
+/// Jobs of which samples are kept; others of very many at once are not sampled.
+const JOBS_MAX: usize = 1_000;
+
+/// The samples of one attempt of a job, the oldest first.
+type Ring = (u32, VecDeque<Sample>);
+
+/// What is read and remembered.
+pub(crate) struct Watch {
+    instance: String,
+    begun: Instant,
+    collector: Mutex<Option<Collector>>,
+    newest: Mutex<Option<(Instant, Snapshot)>>,
+    rings: Mutex<BTreeMap<JobId, Ring>>,
+}
+
+impl Watch {
+    /// Of the engine that calls itself so.
+    pub(crate) fn new(instance: String) -> Self {
+        Self {
+            instance,
+            begun: Instant::now(),
+            collector: Mutex::new(None),
+            newest: Mutex::new(None),
+            rings: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// What the machine does now. Takes a while; for threads that may wait.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let mut collector = self.collector.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = || self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, snapshot)) = &*newest()
+            && at.elapsed() < AGE_MAX
+        {
+            return snapshot.clone();
+        }
+        let fresh = || Collector::new(&Options::default());
+        let snapshot = collector.get_or_insert_with(fresh).collect();
+        *newest() = Some((Instant::now(), snapshot.clone()));
+        snapshot
+    }
+
+    /// The jobs that the caller may see, and the GPUs that they have.
+    pub(crate) fn owners(&self, state: &State, caller: &Principal) -> Owners {
+        let mut owners = Owners {
+            only_these: !caller.admin,
+            instance: self.instance.clone(),
+            ..Owners::default()
+        };
+        for job in running(state).filter(|job| caller.owns(job)) {
+            let owner = &job.spec.owner;
+            let partition = job.placement.as_ref().map(|placement| placement.partition.clone());
+            let known = Owner {
+                user: owner.user.clone(),
+                account: job.spec.account.clone(),
+                partition: partition.unwrap_or_default(),
+                name: job.spec.name.clone(),
+            };
+            owners.jobs.insert(u64::from(job.id.0), known);
+            for (node, grant) in grants(state, job) {
+                let Some(device) = node.devices.get(grant.index as usize) else { continue };
+                let jobs = owners.gpus.entry(device.uuid.clone()).or_default();
+                if !jobs.contains(&u64::from(job.id.0)) {
+                    jobs.push(u64::from(job.id.0));
+                }
+            }
+        }
+        owners
+    }
+
+    /// The samples of a job's present attempt.
+    pub(crate) fn samples(&self, job: &Job) -> Vec<Sample> {
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let ring = rings.get(&job.id).filter(|(attempt, _)| *attempt == job.attempt);
+        ring.map(|(_, samples)| samples.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Takes a sample of every job that runs; forgets those that do not.
+    pub(crate) fn sample(&self, state: &State) {
+        let jobs: Vec<&Arc<Job>> = running(state).take(JOBS_MAX).collect();
+        if jobs.is_empty() {
+            self.rings.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            return;
+        }
+        let snapshot = self.snapshot();
+        let at = self.begun.elapsed().as_secs_f64();
+        let alone = state.index.active.len() == 1;
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.retain(|id, _| jobs.iter().any(|job| job.id == *id));
+        for job in jobs {
+            let gpus = whole_gpus(state, job);
+            let taken = sample::of(&snapshot, &self.instance, job.id, &gpus, alone);
+            let (attempt, samples) = rings.entry(job.id).or_default();
+            if *attempt != job.attempt {
+                (*attempt, *samples) = (job.attempt, VecDeque::new());
+            }
+            samples.push_back(Sample { at, ..taken });
+            if samples.len() > SAMPLES_MAX {
+                samples.pop_front();
+            }
+        }
+    }
+}
+
+fn running(state: &State) -> impl Iterator<Item = &Arc<Job>> {
+    let active = state.index.active.iter().filter_map(|id| state.job(*id));
+    active.filter(|job| matches!(job.state, JobState::Running | JobState::Suspended))
+}
+
+/// What a job has of which devices.
+fn grants<'a>(
+    state: &'a State,
+    job: &'a Job,
+) -> impl Iterator<Item = (&'a Arc<Node>, &'a DeviceGrant)> {
+    let shares = job.placement.iter().flat_map(|placement| &placement.nodes);
+    shares.flat_map(|share| {
+        let node = state.nodes.get(&share.node);
+        node.into_iter().flat_map(|node| share.devices.iter().map(move |grant| (node, grant)))
+    })
+}
+
+/// The GPUs that a job has for itself: of others nobody can tell which part of the use is its.
+fn whole_gpus(state: &State, job: &Job) -> Vec<String> {
+    grants(state, job)
+        .filter(|(_, grant)| grant.is_whole())
+        .filter_map(|(node, grant)| Some(node.devices.get(grant.index as usize)?.uuid.clone()))
+        .collect()
+}
+
+/// Samples running jobs at the period that the configuration sets, until the daemon ends.
+pub(crate) async fn keep(app: Arc<App>) {
+    loop {
+        let period = app.config.load().daemon.watch_period.0;
+        // Switched off, it may be switched on by a reload.
+        tokio::time::sleep(Duration::from_secs(if period == 0 { 60 } else { period })).await;
+        if period == 0 || app.handle.state().index.active.is_empty() {
+            continue;
+        }
+        let sampled = Arc::clone(&app);
+        let taken =
+            tokio::task::spawn_blocking(move || sampled.watch.sample(&sampled.handle.state()));
+        if taken.await.is_err() {
+            tracing::error!("taking samples of jobs failed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Watch;
+    use muster_control::command::Principal;
+    use muster_model::{
+        Device, DeviceGrant, DeviceMilli, Job, JobId, Node, NodeId, NodeShare, Placement, State,
+    };
+    use std::sync::Arc;
+
+    fn state() -> State {
+        let mut state = State::default();
+        let device =
+            |index, uuid: &str| Device { index, uuid: uuid.to_owned(), ..Device::default() };
+        let node =
+            Node { devices: vec![device(0, "GPU-A"), device(1, "GPU-B")], ..Node::default() };
+        state.nodes.insert(NodeId(0), Arc::new(node));
+        for (id, uid, index) in [(7, 1_000, 1), (8, 2_000, 0)] {
+            let grant = DeviceGrant { index, share: DeviceMilli::WHOLE, ..DeviceGrant::default() };
+            let share = NodeShare { devices: vec![grant], ..NodeShare::default() };
+            let placement = Placement { nodes: vec![share], ..Placement::default() };
+            let owner = serde_json::json!({"uid": uid, "gid": uid, "user": format!("u{uid}")});
+            let job = serde_json::json!({
+                "id": id, "spec": {"owner": owner}, "submitted": 0, "state": "running",
+                "time_limit": "unlimited",
+            });
+            let mut job: Job = serde_json::from_value(job).expect("a job");
+            job.placement = Some(Arc::new(placement));
+            state.jobs.insert(JobId(id), Arc::new(job));
+            state.index.active.insert(JobId(id));
+        }
+        state
+    }
+
+    fn caller(uid: u32, admin: bool) -> Principal {
+        Principal { uid, gid: uid, user: format!("u{uid}"), admin }
+    }
+
+    #[test]
+    fn m07_a_job_has_the_gpu_of_its_allocation_whatever_number_it_sees() {
+        let owners = Watch::new("i".to_owned()).owners(&state(), &caller(0, true));
+        assert_eq!(owners.gpus["GPU-B"], [7]);
+        assert_eq!(owners.gpus["GPU-A"], [8]);
+        assert!(!owners.only_these && owners.jobs.len() == 2);
+    }
+
+    #[test]
+    fn a_user_sees_their_own_jobs_and_nothing_of_the_machine() {
+        let owners = Watch::new("i".to_owned()).owners(&state(), &caller(1_000, false));
+        assert!(owners.only_these);
+        assert_eq!(owners.jobs.keys().copied().collect::<Vec<_>>(), [7]);
+        assert_eq!(owners.jobs[&7].user, "u1000");
+        assert_eq!(owners.gpus.len(), 1);
+    }
+
+    #[test]
+    fn samples_are_kept_of_jobs_that_run_and_of_their_present_attempt() {
+        let (watch, mut state) = (Watch::new("i".to_owned()), state());
+        watch.sample(&state);
+        let job = Arc::clone(&state.jobs[&JobId(7)]);
+        assert_eq!(watch.samples(&job).len(), 1);
+        let again = Job { attempt: job.attempt + 1, ..(*job).clone() };
+        assert!(watch.samples(&again).is_empty());
+        state.index.active.clear();
+        watch.sample(&state);
+        assert!(watch.samples(&job).is_empty());
+    }
+}
