@@ -105,6 +105,8 @@ pub struct Options {
     pub deadline: Duration,
     /// Look at what processes read and write.
     pub processes: bool,
+    /// The one instance of muster whose jobs are looked at; without it all.
+    pub instance: Option<String>,
     /// The `host:port` of a DCGM exporter that is read instead of the GPUs.
     pub dcgm: Option<String>,
 }
@@ -115,6 +117,7 @@ impl Default for Options {
             root: PathBuf::from("/"),
             deadline: Duration::from_secs(2),
             processes: false,
+            instance: None,
             dcgm: None,
         }
     }
@@ -276,6 +279,7 @@ macro_rules! reader {
 
 fn readers(options: &Options) -> Vec<(&'static str, Reader)> {
     let root = &options.root;
+    let instance = options.instance.clone();
     let mut log = xid::Log::default();
     let mut gpus = Gpus::new(root, options.dcgm.clone(), library());
     let mut all: Vec<(&'static str, Reader)> = vec![
@@ -291,7 +295,10 @@ fn readers(options: &Options) -> Vec<(&'static str, Reader)> {
         ("infiniband", reader!(root, Ports, |root, skipped| infiniband::ports(root, skipped))),
         ("gpus", Box::new(move |skipped: &mut Skipped| gpus.read(skipped).map(Part::Gpus))),
         ("xid", reader!(root, Xids, |root, _skipped| counted(&mut log, root))),
-        ("cgroups", reader!(root, Jobs, |root, skipped| usage::usages(root, skipped))),
+        (
+            "cgroups",
+            reader!(root, Jobs, |root, skipped| usage::usages(root, instance.as_deref(), skipped)),
+        ),
         ("lustre", reader!(root, Lustre, |root, skipped| lustre::clients(root, skipped))),
         (
             "lustre_jobs",

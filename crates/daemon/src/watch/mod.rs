@@ -57,7 +57,8 @@ impl Watch {
         {
             return snapshot.clone();
         }
-        let fresh = || Collector::new(&Options::default());
+        let instance = Some(self.instance.clone());
+        let fresh = || Collector::new(&Options { instance, ..Options::default() });
         let snapshot = collector.get_or_insert_with(fresh).collect();
         *newest() = Some((Instant::now(), snapshot.clone()));
         snapshot

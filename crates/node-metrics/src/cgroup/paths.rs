@@ -68,15 +68,17 @@ pub fn hierarchies(root: &Path) -> Vec<Hierarchy> {
         .collect()
 }
 
-/// The directories of jobs and steps in a hierarchy, each below the root.
-pub fn groups(root: &Path, hierarchy: &Hierarchy) -> Vec<(Key, String)> {
+/// The directories of jobs and steps in a hierarchy, each below the root; of muster's those of one
+/// instance, or of all where none is named.
+pub fn groups(root: &Path, hierarchy: &Hierarchy, instance: Option<&str>) -> Vec<(Key, String)> {
     let mut search = Search { root, found: Vec::new(), left: DIRECTORIES_MAX };
     let top = &hierarchy.path;
-    for instance in search.below(&format!("{top}/muster")) {
-        search.ours(&instance);
-    }
-    if let Some(parent) = delegated(root, hierarchy) {
-        for instance in search.below(&parent) {
+    for above in [Some(format!("{top}/muster")), delegated(root, hierarchy)].into_iter().flatten() {
+        let instances = match instance {
+            Some(name) => vec![format!("{above}/{name}")],
+            None => search.below(&above),
+        };
+        for instance in instances {
             search.ours(&instance);
         }
     }
@@ -215,7 +217,7 @@ mod tests {
     fn found(lines: &str) -> Vec<(Option<u64>, String, String)> {
         let root = tree(lines);
         let mut all: Vec<(Key, String)> =
-            hierarchies(root.path()).iter().flat_map(|h| groups(root.path(), h)).collect();
+            hierarchies(root.path()).iter().flat_map(|h| groups(root.path(), h, None)).collect();
         all.sort();
         all.into_iter().map(|(key, _)| (key.job, key.name, key.step)).collect()
     }
@@ -238,6 +240,21 @@ mod tests {
             "
         ));
         assert_eq!(ours, [one(Some(12), "12.1", ""), one(Some(12), "12.1", "0")]);
+    }
+
+    #[test]
+    fn one_of_several_instances_is_looked_at_alone() {
+        let root = tree(&format!(
+            "{V2}\nsys/fs/cgroup/muster/abc/1.1/cpu.stat: x\nsys/fs/cgroup/muster/def/1.1/cpu.stat: x"
+        ));
+        let hierarchy = &hierarchies(root.path())[0];
+        let of = |instance| -> Vec<String> {
+            let found = groups(root.path(), hierarchy, instance);
+            found.into_iter().map(|(key, _)| key.instance).collect()
+        };
+        assert_eq!(of(None), ["abc", "def"]);
+        assert_eq!(of(Some("def")), ["def"]);
+        assert!(of(Some("gone")).is_empty());
     }
 
     #[test]

@@ -71,18 +71,23 @@ pub struct Io {
     pub writes: u64,
 }
 
-/// Every job and step on this machine, in order.
+/// Every job and step on this machine, in order; of muster's those of one instance, or of all where
+/// none is named.
 ///
 /// # Errors
 /// No cgroups are mounted.
-pub fn usages(root: &Path, skipped: &mut Skipped) -> Result<Vec<Usage>, ReadError> {
+pub fn usages(
+    root: &Path,
+    instance: Option<&str>,
+    skipped: &mut Skipped,
+) -> Result<Vec<Usage>, ReadError> {
     let hierarchies = hierarchies(root);
     if hierarchies.is_empty() {
         return Err(ReadError::Absent("sys/fs/cgroup".to_owned()));
     }
     let mut found: BTreeMap<Key, Usage> = BTreeMap::new();
     for hierarchy in &hierarchies {
-        for (key, path) in groups(root, hierarchy) {
+        for (key, path) in groups(root, hierarchy, instance) {
             let usage =
                 found.entry(key.clone()).or_insert_with(|| Usage { key, ..Usage::default() });
             read_one(root, hierarchy, &path, usage, skipped);
@@ -140,7 +145,7 @@ mod tests {
     fn of(lines: &str) -> (Vec<Usage>, Skipped) {
         let root = tree(lines);
         let mut skipped = Skipped::default();
-        (usages(root.path(), &mut skipped).expect("cgroups"), skipped)
+        (usages(root.path(), None, &mut skipped).expect("cgroups"), skipped)
     }
 
     #[test]
@@ -233,6 +238,6 @@ mod tests {
             proc/5/stat: 5 (a b) S 1 1 1 0 -1 0 0 0 0 0 30 20 0 0 20 0 1 0 9 0 0
             ");
         assert_eq!((found[0].cpu_ns, found[0].user_ns), (Some(500_000_000), Some(300_000_000)));
-        assert!(usages("/nowhere".as_ref(), &mut Skipped::default()).is_err());
+        assert!(usages("/nowhere".as_ref(), None, &mut Skipped::default()).is_err());
     }
 }
