@@ -70,6 +70,7 @@ fn every_reading_command_has_json() {
     for (words, key) in [
         (&["queue", "--all"][..], "jobs"),
         (&["job", "1"][..], "jobs"),
+        (&["job", "1", "--diagnose"][..], "jobs"),
         (&["why", "1"][..], "jobs"),
         (&["node", "list"][..], "nodes"),
         (&["node", "show", "node1"][..], "name"),
@@ -87,4 +88,23 @@ fn every_reading_command_has_json() {
     assert_eq!(String::from_utf8_lossy(&place.muster(&["logs", "1"]).stdout), "done\n");
     let followed = place.muster(&["logs", "--follow", "1"]);
     assert_eq!(String::from_utf8_lossy(&followed.stdout), "done\n");
+}
+
+#[test]
+fn export_prints_a_captured_machine_and_what_is_made_from_the_same_table() {
+    let place = Place::new();
+    let captured = concat!(env!("CARGO_MANIFEST_DIR"), "/../exporter/tests/captured/gpu-node");
+    let printed = place.muster(&["export", "--once", "--root", captured]);
+    let text = String::from_utf8_lossy(&printed.stdout);
+    assert!(printed.status.success() && text.ends_with("# EOF\n"), "{}", said(&printed));
+    assert!(text.contains("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\""), "{text}");
+    // What could not be read is said, and not among the metrics.
+    assert!(String::from_utf8_lossy(&printed.stderr).contains("infiniband: 1 lines left out"));
+    let rules = place.muster(&["export", "--rules"]);
+    assert!(String::from_utf8_lossy(&rules.stdout).starts_with("groups:\n"));
+    let board = place.muster(&["export", "--dashboard"]);
+    let board: Value = serde_json::from_slice(&board.stdout).unwrap();
+    assert_eq!(board["title"], "muster");
+    let nowhere = place.muster(&["export", "--once", "--root", "/nowhere"]);
+    assert_eq!(nowhere.status.code(), Some(1), "{}", said(&nowhere));
 }
