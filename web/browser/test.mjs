@@ -72,6 +72,7 @@ check('the queue says why and when', async () => {
   const row = page.getByRole('row').filter({ hasText: 'pretrain-70b' });
   await row.getByText('Resources').waitFor();
   await row.getByText(/^in \d/).waitFor();
+  await page.getByRole('row').filter({ hasText: HOSTILE }).getByText(/^in \d/).waitFor();
   await page.getByRole('row').filter({ hasText: 'after-sweep' }).getByText('Dependency').waitFor();
 });
 

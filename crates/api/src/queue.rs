@@ -30,6 +30,9 @@ pub struct QueueQuery {
     pub expand: Option<bool>,
     /// With what is seldom shown: command, directory, dependency and the like.
     pub wide: Option<bool>,
+    /// With the expected start of every waiting job that can be foreseen, not only of those that
+    /// are next in line; where more than 5,000 jobs wait it changes nothing.
+    pub starts: Option<bool>,
     /// At most so many rows.
     pub limit: Option<u32>,
     /// Rows after this raw number.

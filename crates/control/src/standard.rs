@@ -38,6 +38,12 @@ impl Advisor {
         self.planner(state).when(state, job, now)
     }
 
+    /// When every waiting job would start, as far as that can be foreseen.
+    pub fn starts(&mut self, state: &State, now: Timestamp) -> BTreeMap<JobId, Timestamp> {
+        let outlook = self.planner(state).outlook(state, now);
+        outlook.starts.into_iter().map(|(job, promise)| (job, promise.start)).collect()
+    }
+
     /// Why a job is not on a node.
     pub fn why_not_on(
         &mut self,

@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use muster_control::{Advisor, Comparison, Explanation, Handle, NodeAnswer, TurnView};
-use muster_model::{Job, JobId, Reason, State};
+use muster_model::{Job, JobId, Reason, State, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +12,9 @@ const DEAR: Duration = Duration::from_millis(20);
 
 /// For how many times that it took they are kept: readers cost a tenth of a processor at most.
 const KEPT_TIMES: u32 = 10;
+
+/// Beyond so many waiting jobs a start for each is no longer a matter of less than a second.
+const FORESEEN_MAX: usize = 5_000;
 
 /// A state with the reasons of its waiting jobs.
 pub(crate) struct Known {
@@ -29,18 +32,26 @@ pub(crate) struct Reasons {
 #[derive(Default)]
 struct Inner {
     advisor: Advisor,
-    newest: Option<Found>,
+    newest: Option<Found<Reason>>,
+    starts: Option<Found<Timestamp>>,
 }
 
-/// Reasons, of which state they are, and what finding them took.
-struct Found {
-    by_job: Arc<BTreeMap<JobId, Reason>>,
+/// What was found of jobs, of which state it is, and what finding it took.
+struct Found<T> {
+    by_job: Arc<BTreeMap<JobId, T>>,
     seq: u64,
     at: Instant,
     took: Duration,
 }
 
-impl Found {
+impl<T> Found<T> {
+    /// Takes the time that finding takes.
+    fn find(state: &State, find: impl FnOnce() -> BTreeMap<JobId, T>) -> Self {
+        let began = Instant::now();
+        let by_job = Arc::new(find());
+        Self { by_job, seq: state.seq, at: Instant::now(), took: began.elapsed() }
+    }
+
     /// True where they are those of the state, or finding them anew would cost too much for now.
     fn serves(&self, state: &State) -> bool {
         self.seq == state.seq
@@ -58,11 +69,25 @@ impl Reasons {
         if let Some(found) = inner.newest.as_ref().filter(|found| found.serves(&state)) {
             return Known { state, by_job: Arc::clone(&found.by_job) };
         }
-        let began = Instant::now();
-        let by_job = Arc::new(inner.advisor.reasons(&state, App::now()));
-        let (seq, at, took) = (state.seq, Instant::now(), began.elapsed());
-        inner.newest = Some(Found { by_job: Arc::clone(&by_job), seq, at, took });
+        let found = Found::find(&state, || inner.advisor.reasons(&state, App::now()));
+        let by_job = Arc::clone(&found.by_job);
+        inner.newest = Some(found);
         Known { state, by_job }
+    }
+
+    /// When the waiting jobs of a state would start; nothing is foreseen where too many wait.
+    pub(crate) fn starts(&self, state: &State) -> Arc<BTreeMap<JobId, Timestamp>> {
+        if state.index.pending.len() > FORESEEN_MAX {
+            return Arc::default();
+        }
+        let mut inner = self.lock();
+        if let Some(found) = inner.starts.as_ref().filter(|found| found.serves(state)) {
+            return Arc::clone(&found.by_job);
+        }
+        let found = Found::find(state, || inner.advisor.starts(state, App::now()));
+        let by_job = Arc::clone(&found.by_job);
+        inner.starts = Some(found);
+        by_job
     }
 
     /// Everything about one waiting job.

@@ -81,7 +81,6 @@ impl Server {
 }
 
 /// Says where the page is, and opens it where asked.
-#[allow(clippy::print_stdout)] // what this command is for
 fn announce(server: &Server, options: &Options) {
     let _ = writeln!(std::io::stdout(), "{}", server.address());
     let may = if server.act { "shows, cancels, holds and requeues" } else { "shows only" };

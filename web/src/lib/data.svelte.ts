@@ -1,5 +1,5 @@
 // The queue and the nodes as the page has them, kept new at a bounded pace.
-import { ApiFailure, type NodeView, type QueueRow, type SwitchView, get, pages } from '../api/client';
+import { ApiFailure, type Got, type NodeView, type QueueRow, type SwitchView, get, pages } from '../api/client';
 import { live } from './live.svelte';
 import { merged, safe, tally } from './queue';
 import { Refresher } from './refresh';
@@ -45,7 +45,7 @@ class Queue {
   async #load(): Promise<void> {
     try {
       const rows: QueueRow[] = [];
-      for await (const page of pages({}, PAGE)) {
+      for await (const page of pages({ starts: true }, PAGE)) {
         clock.learn(page.now_ms);
         for (const row of page.rows) rows.push(safe(row));
         // The first page is shown while the rest comes.
@@ -69,9 +69,18 @@ class Queue {
     for (const row of this.rows) if (row.array) arrays.set(row.id, row.array.id);
     const names = new Set([...touched].map((id) => arrays.get(id) ?? id));
     try {
-      const page = await get('/v1/queue', { query: { jobs: [...names].join(','), states: 'all', limit: PAGE } });
+      const ask = (jobs: Iterable<number>): Promise<Got<'/v1/queue'>> =>
+        get('/v1/queue', { query: { jobs: [...jobs].join(','), states: 'all', limit: PAGE } });
+      const page = await ask(names);
       clock.learn(page.now_ms);
-      this.rows = merged(this.rows, names, page.rows.map(safe));
+      let fresh = page.rows;
+      // A task that left its folded row changes that row too.
+      const folded = new Set(fresh.map((row) => row.array?.id ?? 0).filter((id) => id > 0 && !names.has(id)));
+      if (folded.size > 0) {
+        fresh = [...fresh.filter((row) => !folded.has(row.array?.id ?? 0)), ...(await ask(folded)).rows];
+        for (const id of folded) names.add(id);
+      }
+      this.rows = merged(this.rows, names, fresh.map(safe));
       this.failure = null;
     } catch {
       // A single job that is gone is an error; the whole list tells.

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State as Given;
 use axum::response::{IntoResponse, Response};
 use muster_api::{ApiError, PAGE_DEFAULT, PAGE_MAX, QueuePage, QueueQuery, QueueRow};
-use muster_model::{Hold, IndexRanges, Job, JobId, JobSpec, OrderMode, Priorities};
+use muster_model::{Hold, IndexRanges, Job, JobId, JobSpec, OrderMode, Priorities, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,7 +29,9 @@ pub(crate) async fn queue(
         {
             return Err(Refusal::not_found("job", &job.to_string()));
         }
-        serde_json::to_vec(&page(&known, &filter, &query))
+        let foreseen = query.starts.unwrap_or(false).then(|| app.reasons.starts(&known.state));
+        let starts = foreseen.unwrap_or_default();
+        serde_json::to_vec(&page(&known, &starts, &filter, &query))
             .map_err(|error| Refusal::fault(error.to_string()))
     });
     let body = body.await.map_err(|error| Refusal::fault(error.to_string()))??;
@@ -37,7 +39,12 @@ pub(crate) async fn queue(
 }
 
 /// One page. Waiting tasks of an array that are alike become one row, unless `expand` is asked.
-fn page(known: &Known, filter: &Filter, query: &QueueQuery) -> QueuePage {
+fn page(
+    known: &Known,
+    starts: &BTreeMap<JobId, Timestamp>,
+    filter: &Filter,
+    query: &QueueQuery,
+) -> QueuePage {
     let limit = query.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX) as usize;
     let expand = query.expand.unwrap_or(false);
     let mut page = QueuePage { now_ms: App::now(), ..QueuePage::default() };
@@ -64,6 +71,9 @@ fn page(known: &Known, filter: &Filter, query: &QueueQuery) -> QueuePage {
             && job.hold.is_none()
         {
             row.priority = u32::try_from(priorities.of(job).max(1)).unwrap_or(u32::MAX);
+        }
+        if job.is_pending() {
+            row.expected_ms = row.expected_ms.or_else(|| starts.get(&id).copied());
         }
         if let Some(tasks) = tasks.filter(|tasks| tasks.len() > 1) {
             row.fold_tasks(&tasks);
