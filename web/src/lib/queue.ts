@@ -23,13 +23,16 @@ export function phase(row: QueueRow): Phase {
 
 /** A row with nothing in it that would turn the line around it. */
 export function safe(row: QueueRow): QueueRow {
-  return {
+  const clear = {
     ...row,
     name: clean(row.name),
     user: clean(row.user),
     account: clean(row.account),
     ...(row.reason ? { reason: { ...row.reason, text: clean(row.reason.text) } } : {}),
   };
+  // Made here, a page of rows at a time, so that the first letter that is looked for need not wait.
+  textOf(clear);
+  return clear;
 }
 
 /** One thing that is looked for. */
