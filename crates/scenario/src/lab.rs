@@ -1,11 +1,12 @@
 //! A state with a clock: submit, carry plans out, let jobs end.
 
+use crate::carry::Stage;
 use crate::error::{Fault, Read, ScenarioError};
 use crate::text::{JOBS_MAX, MINUTES_MAX, Word, words};
-use crate::{fixture, job, print, tell};
+use crate::{carry, fixture, job, print, tell};
 use muster_model::{
-    Decision, EndCause, Event, EventKind, ExitReport, ExitStatus, Job, JobId, JobSpec, JobState,
-    Plan, PreemptMode, ReservationFlag, Start, State, StopCause, Timestamp, Usage, Victim,
+    EndCause, Event, EventKind, ExitStatus, Job, JobId, JobSpec, Plan, PreemptMode,
+    ReservationFlag, State, StopCause, Timestamp,
 };
 use std::sync::Arc;
 
@@ -25,6 +26,25 @@ impl Default for Lab {
     fn default() -> Self {
         let now = Timestamp::from_secs(0);
         Self { state: State::default(), now, log: Vec::new(), script: Vec::new() }
+    }
+}
+
+impl carry::Stage for Lab {
+    type Error = ScenarioError;
+
+    fn state(&self) -> &State {
+        &self.state
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn apply(&mut self, kind: EventKind) -> Read<()> {
+        let event = Event { at: self.now, kind };
+        self.state.apply(&event)?;
+        self.log.push(event);
+        Ok(())
     }
 }
 
@@ -65,13 +85,6 @@ impl Lab {
     pub(crate) fn obeyed(&mut self, command: &str, kind: EventKind) -> Read<()> {
         self.apply(kind)?;
         self.note(command, &[]);
-        Ok(())
-    }
-
-    fn apply(&mut self, kind: EventKind) -> Read<()> {
-        let event = Event { at: self.now, kind };
-        self.state.apply(&event)?;
-        self.log.push(event);
         Ok(())
     }
 
@@ -205,73 +218,9 @@ impl Lab {
     /// A decision does not fit the state.
     pub fn carry_out(&mut self, plan: &Plan) -> Read<()> {
         let printed = print::plan(&self.state, plan);
-        plan.decisions.iter().try_for_each(|decision| self.decide(decision))?;
+        plan.decisions.iter().try_for_each(|decision| carry::carry_out(self, decision))?;
         self.note("plan", &printed);
         Ok(())
-    }
-
-    fn decide(&mut self, decision: &Decision) -> Read<()> {
-        match decision {
-            Decision::Start(starts) => {
-                for event in starts.iter().flat_map(Start::events) {
-                    self.apply(event)?;
-                }
-                starts.iter().try_for_each(|start| self.follow(start.job))?;
-            }
-            Decision::Reject { job, reason } => {
-                self.apply(EventKind::JobRejected { job: *job, reason: reason.clone() })?;
-            }
-            Decision::Preempt(preempt) => {
-                for event in preempt.events(self.now) {
-                    self.apply(event)?;
-                }
-                for victim in &preempt.victims {
-                    match victim.mode {
-                        PreemptMode::Suspend => self.suspended(victim.job, true)?,
-                        PreemptMode::Shrink => {
-                            let (job, attempt) = (victim.job, victim.attempt);
-                            self.apply(EventKind::JobResized { job, attempt })?;
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            Decision::Grow(victim) => {
-                let (victim, by) = (Victim::clone(victim), victim.job);
-                self.apply(EventKind::JobPreempted { victim, by })?;
-            }
-            Decision::Evict { job, taint, .. } => {
-                let (job, cause) = (*job, StopCause::Taint(taint.clone()));
-                self.apply(EventKind::JobStop { job, cause, hurry: false })?;
-                self.ended(job, ExitStatus { code: 0, signal: 15 }, EndCause::Stopped)?;
-            }
-            Decision::Turns(changes) => {
-                for change in changes {
-                    let (job, attempt, turn) = (change.job, change.attempt, change.turn);
-                    self.apply(EventKind::JobTurn { job, attempt, turn })?;
-                }
-                changes.iter().try_for_each(|change| self.follow(change.job))?;
-            }
-            Decision::Resume { job } => {
-                self.apply(EventKind::JobSuspend { job: *job, suspend: false })?;
-                self.suspended(*job, false)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What an engine does: a job is launched, made to stand still, or goes on.
-    fn follow(&mut self, id: JobId) -> Read<()> {
-        let job = self.job(id)?;
-        match job.state {
-            JobState::Starting => {
-                let attempt = job.attempt;
-                self.apply(EventKind::JobStarted { job: id, attempt })
-            }
-            JobState::Running if job.suspend => self.suspended(id, true),
-            JobState::Suspended if !job.suspend => self.suspended(id, false),
-            _ => Ok(()),
-        }
     }
 
     /// Makes a running job stand still by hand, or go on; one whose CPUs others run on goes on
@@ -282,14 +231,9 @@ impl Lab {
     pub fn suspend_by_hand(&mut self, job: JobId, suspend: bool) -> Read<()> {
         self.event(EventKind::JobSuspend { job, suspend })?;
         if self.job(job)?.suspend == suspend {
-            self.suspended(job, suspend)?;
+            carry::suspended(self, job, suspend)?;
         }
         Ok(())
-    }
-
-    fn suspended(&mut self, job: JobId, suspended: bool) -> Read<()> {
-        let attempt = self.job(job)?.attempt;
-        self.apply(EventKind::JobSuspended { job, attempt, suspended })
     }
 
     /// Lets a job's attempt end by itself with this code.
@@ -318,17 +262,7 @@ impl Lab {
             let message = format!("job {job} does not run");
             return Err(ScenarioError::new(Fault::Order, message).hint("start it first: > plan"));
         }
-        let (attempt, started) = (record.attempt, record.started);
-        let report = ExitReport {
-            status,
-            cause,
-            started,
-            ended: self.now,
-            usage: Usage::default(),
-            message: String::new(),
-            steps: Vec::new(),
-        };
-        self.apply(EventKind::JobExited { job, attempt, report })
+        carry::end(self, job, status, cause)
     }
 
     /// Cancels a job; a running one is gone at once.

@@ -23,6 +23,7 @@
 mod accounts;
 mod affinity;
 mod ask;
+mod carry;
 mod command;
 mod dependency;
 mod error;
@@ -40,6 +41,7 @@ mod tell;
 pub mod text;
 mod topology;
 
+pub use carry::{Stage, carry_out, end};
 pub use command::{COMMANDS, Moved, Replayed, Scheduler, obey};
 pub use error::{Fault, Read, ScenarioError};
 pub use fixture::WORDS;

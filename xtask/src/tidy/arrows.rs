@@ -36,6 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "slurm-syntax",
             "model",
             "sim",
+            "store",
             "engine-slurm",
             "shadow",
             "drive",

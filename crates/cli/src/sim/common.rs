@@ -22,7 +22,8 @@ use crate::say::{Failure, note};
 /// What all that replay a trace take.
 #[derive(Args)]
 pub(super) struct Common {
-    /// The trace, in the Standard Workload Format, packed by gzip or not
+    /// The trace, in the Standard Workload Format, packed by gzip or not; for replay also the state
+    /// directory of muster or its database
     pub(super) trace: PathBuf,
     /// What jobs say of their run times: what they asked for, what they run, twice what they asked
     /// for, or what is learned of their user's last jobs
@@ -194,7 +195,7 @@ impl Common {
         }
         let faults = breaks.then_some(broken);
         let summary = Summary { faults, ..totals.summary(&run.name, processors) };
-        let summary = Summary { costs: self.rates().costs(&summary, processors), ..summary };
+        let summary = self.with_costs(summary, processors);
         Ok(Replayed { summary, users: totals.users().summaries(), counts, processors })
     }
 
@@ -262,6 +263,16 @@ impl Common {
             drop_parts: !self.parts,
             lenient: self.lenient,
         }
+    }
+
+    /// True where something is asked for that only a trace of jobs has.
+    pub(super) const fn is_of_traces_alone(&self) -> bool {
+        self.estimates.is_some() || self.mtbf.is_some() || self.processors.is_some()
+    }
+
+    /// Costs are told where rates are given.
+    pub(super) fn with_costs(&self, summary: Summary, processors: u32) -> Summary {
+        Summary { costs: self.rates().costs(&summary, processors), ..summary }
     }
 
     const fn rates(&self) -> Rates {

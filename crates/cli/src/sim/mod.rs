@@ -3,6 +3,7 @@
 mod common;
 mod generate;
 mod import;
+mod own_log;
 mod placement;
 mod replay;
 mod scenario;
@@ -17,7 +18,7 @@ use crate::say::Outcome;
 /// What there is to do without a daemon.
 #[derive(Subcommand)]
 pub(crate) enum Sim {
-    /// Replay a trace under a policy: what would have become of these jobs
+    /// Replay a trace or muster's own log under a policy: what would have become of these jobs
     Replay(replay::ReplayArgs),
     /// Replay a trace under several policies, side by side
     Compare(replay::CompareArgs),

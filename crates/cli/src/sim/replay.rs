@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use muster_sim::confidence::{Confidence, Interval, Weeks, confidence};
 use muster_sim::report::{self, Picture, Recorder};
-use muster_sim::twin::{self, Finished, PolicyName, Summary, UserSummary};
+use muster_sim::twin::{self, Finished, LogCounts, PolicyName, Summary, UserSummary};
 use serde_json::json;
 
 use super::common::{Common, Replayed, Run, at, cut_short, tell_of};
+use super::own_log;
 use super::watch::{Watch, in_parallel};
 use crate::say::{self, Failure, Outcome, note, print};
 use crate::table::{Table, terminal_width};
@@ -24,9 +25,10 @@ const USERS_SHOWN: usize = 20;
 /// The words of `muster sim replay`.
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
-    /// fifo, easy, easy-sjbf, conservative or muster
-    #[arg(long, default_value = "muster")]
-    policy: PolicyName,
+    /// fifo, easy, easy-sjbf, conservative or muster; without it muster, and for muster's own log the
+    /// policy that it was under
+    #[arg(long)]
+    policy: Option<PolicyName>,
     /// Write every job to this file, as CSV in the order of their ends
     #[arg(long, value_name = "FILE")]
     jobs: Option<PathBuf>,
@@ -59,6 +61,8 @@ struct Told<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
     #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<LogCounts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     by_user: Option<&'a [UserSummary]>,
 }
 
@@ -71,8 +75,23 @@ pub(crate) fn run(args: &ReplayArgs) -> Outcome {
     };
     let row = |done: &Finished| out.as_mut().map_or(Ok(()), |out| write_row(out, done));
     let watch = Watch::begin();
-    watch.expect(common.bytes());
-    let replayed = watch.show(|| common.replay(&Run::of(args.policy), &watch, row))?;
+    let (replayed, of_log) = match own_log::database(&common.trace) {
+        Some(_) if common.is_of_traces_alone() => {
+            let text =
+                "--estimates, --mtbf and --processors are for traces, not for muster's own log";
+            return Err(Failure::usage(text));
+        }
+        Some(log) => {
+            let (replayed, counts) = own_log::replay(&log, args.policy, &watch, row)?;
+            let summary = common.with_costs(replayed.summary, replayed.processors);
+            (Replayed { summary, ..replayed }, Some(counts))
+        }
+        None => {
+            watch.expect(common.bytes());
+            let run = Run::of(args.policy.unwrap_or(PolicyName::Muster));
+            (watch.show(|| common.replay(&run, &watch, row))?, None)
+        }
+    };
     let Replayed { summary, users, counts, .. } = replayed;
     if let (Some(out), Some(path)) = (&mut out, &args.jobs) {
         out.flush().map_err(|error| at(path, &error))?;
@@ -80,9 +99,12 @@ pub(crate) fn run(args: &ReplayArgs) -> Outcome {
     let jobs = summary.jobs;
     if common.json {
         let by_user = args.by_user.then_some(users.as_slice());
-        say::json(&Told { summary: &summary, by_user })?;
+        say::json(&Told { summary: &summary, log: of_log, by_user })?;
     } else {
-        tell_of(&counts);
+        match &of_log {
+            Some(of_log) => own_log::tell_of(of_log),
+            None => tell_of(&counts),
+        }
         print_tables(&[(&summary, &users)], args.by_user);
     }
     if watch.is_interrupted() { Err(cut_short(jobs)) } else { Ok(0) }

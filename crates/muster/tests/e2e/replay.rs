@@ -67,3 +67,29 @@ fn what_a_drain_or_a_submission_would_do_is_told_and_not_done() {
     assert_eq!(wrong.status.code(), Some(1));
     assert!(said(&wrong).contains("tea"), "{}", said(&wrong));
 }
+
+#[test]
+fn what_is_on_record_is_planned_anew_beside_the_daemon() {
+    let place = Place::new();
+    let _daemon = place.try_start(&["--practice", "1x1"], &[]).unwrap();
+    for _ in 0..3 {
+        place.submit("true", &["--exclusive", "--time=5"]);
+    }
+    let state = place.path("state");
+    let state = state.to_str().unwrap();
+    let replay = |words: &[&str]| {
+        let output = place.muster(&[&["sim", "replay", state, "--json"], words].concat());
+        said(&output)
+    };
+    until("three jobs in the log that are over", || {
+        replay(&[]).contains("\"jobs\": 3").then_some(())
+    });
+    assert!(replay(&["--policy", "easy"]).contains("\"policy\": \"easy\""));
+    assert!(
+        replay(&["--mtbf", "5", "--nodes", "1"]).contains("for traces"),
+        "nothing is passed over"
+    );
+    let told = replay(&["--by-user"]);
+    assert!(told.contains("\"policy\": \"as logged\"") && told.contains("\"by_user\""), "{told}");
+    assert!(told.contains("\"unfit\": 0") && told.contains("\"endless\": 0"), "{told}");
+}

@@ -18,6 +18,7 @@ mod faults;
 mod foresee;
 mod metrics;
 mod named;
+mod own;
 mod users;
 
 pub use costs::{Costs, Rates};
@@ -25,6 +26,7 @@ pub use faults::{FaultCounts, Faults};
 pub use foresee::{Foreseeing, Foreseen, QUANTILES, Score, foresee, score};
 pub use metrics::{BOUND_S, Summary, Totals};
 pub use named::{Estimates, NAMES, PolicyName, UnknownPolicy, learned};
+pub use own::{LogCounts, LoggedRuns, OwnLog};
 pub use users::{UserSummary, Users};
 
 use crate::trace::{SwfJob, TraceError};

@@ -7,6 +7,7 @@
 mod backup;
 mod history;
 mod lock;
+mod log;
 mod private;
 mod schema;
 mod snapshot;
@@ -14,6 +15,7 @@ mod snapshot;
 mod tests;
 
 pub use backup::{backup, restore};
+pub use log::LogReader;
 
 use crate::{Batch, HistoryPage, HistoryQuery, Loaded, Reader, Snapshotter, Store, StoreError};
 use lock::Lock;

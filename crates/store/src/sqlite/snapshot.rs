@@ -50,6 +50,11 @@ pub(super) fn newest(
     }
 }
 
+/// The snapshot of this number.
+pub(super) fn at(connection: &Connection, seq: u64) -> Result<State, String> {
+    read(connection, seq.cast_signed())
+}
+
 fn read(connection: &Connection, seq: i64) -> Result<State, String> {
     let text = |error: rusqlite::Error| error.to_string();
     let bytes: i64 = connection
