@@ -157,9 +157,11 @@ fn slurm(args: &SlurmArgs) -> Outcome {
             Err(DriveError::Slurm(error)) => say::note(&format!("{error} [{}]", error.code())),
             Err(error) => return Err(failed(error)),
         }
-        pause(pace.after(changed, CALLS_AGAIN, begin.elapsed()), &ending);
+        // However slow Slurm is, the lease has to be extended in time.
+        let rest = pace.after(changed, CALLS_AGAIN, begin.elapsed());
+        pause(rest.min(Duration::from_secs(u64::from(args.lease)) / 4), &ending);
     }
-    let happened = driving.end(now()).map_err(failed)?;
+    let happened = driving.end(&now, &std::thread::sleep).map_err(failed)?;
     tell(&Turn { at_ms: now(), happened, ..Turn::default() }, args.json)?;
     say::note(&format!("{names}: Slurm decides again"));
     Ok(0)
@@ -211,7 +213,8 @@ fn stop(args: &WhichArgs) -> Outcome {
         say::note("no partition is driven");
         return Ok(0);
     }
-    let happened = muster_drive::hand_back(&commands, &which, now()).map_err(failed)?;
+    let happened =
+        muster_drive::hand_back(&commands, &which, &now, &std::thread::sleep).map_err(failed)?;
     tell(&Turn { at_ms: now(), happened, ..Turn::default() }, false)?;
     let names: Vec<String> = which.into_iter().collect();
     say::note(&format!("{}: Slurm decides again; running jobs go on", names.join(", ")));

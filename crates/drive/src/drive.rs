@@ -20,6 +20,12 @@ const SLOWLY: Seconds = Seconds(60);
 /// A lease that somebody else extends has moved after so long.
 const EXTENDED_WITHIN: Duration = Duration::from_secs(12);
 
+/// Somebody who is in the midst of a turn has ended it after so long.
+const MIDST: Duration = Duration::from_secs(2);
+
+/// What comes back after so many looks is left: it is told as refused, or somebody insists.
+const LOOKS: u32 = 5;
+
 /// A lease that is over this much before what was last asked for was cut by somebody.
 const MARGIN: Seconds = Seconds(5);
 
@@ -128,8 +134,12 @@ impl Drive {
     ///
     /// # Errors
     /// [`DriveError::Slurm`]; then the leases lapse.
-    pub fn end(self, now: Timestamp) -> Result<Vec<Happened>, DriveError> {
-        hand_back(&self.commands, &self.settings.partitions, now)
+    pub fn end(
+        self,
+        clock: &dyn Fn() -> Timestamp,
+        pause: &dyn Fn(Duration),
+    ) -> Result<Vec<Happened>, DriveError> {
+        hand_back(&self.commands, &self.settings.partitions, clock, pause)
     }
 
     fn lease(&self, partition: &str) -> Lease {
@@ -220,8 +230,10 @@ impl Drive {
             let (nodes, limit) = (&step.nodes, step.limit);
             acts.push(act::release(&Release { target, nodes, all: &all, limit }));
             self.watch.sent(target, nodes, now);
-            let nodes = hostlist::fold(&nodes.iter().collect::<Vec<_>>());
-            happened.push(Happened::Released { job: target.name.clone(), nodes });
+            if !nodes.is_empty() {
+                let nodes = hostlist::fold(&nodes.iter().collect::<Vec<_>>());
+                happened.push(Happened::Released { job: target.name.clone(), nodes });
+            }
         }
         for (job, rule) in steps.broken {
             let job = driven.targets.get(&job).map_or(job.to_string(), |t| t.name.clone());
@@ -317,28 +329,41 @@ pub fn leases(cluster: &Cluster) -> Vec<Lapse> {
 }
 
 /// Gives partitions back, whoever drives them: jobs that wait get back what they asked for, the
-/// leases go. Running jobs go on.
+/// leases end. Running jobs go on.
+///
+/// Whoever drives them sees that in their next turn, but may be in the midst of one and extend a
+/// lease once more: after a `pause` it is looked at again, until everything stays as it was left.
 ///
 /// # Errors
 /// [`DriveError::Slurm`] where Slurm cannot be asked.
 pub fn hand_back(
     commands: &Commands,
     partitions: &BTreeSet<String>,
-    now: Timestamp,
+    clock: &dyn Fn() -> Timestamp,
+    pause: &dyn Fn(Duration),
 ) -> Result<Vec<Happened>, DriveError> {
-    let cluster = read(commands, now)?;
-    let driven = cluster.driven(partitions, &BTreeSet::new());
-    let marked = driven.targets.values().filter(|target| target.marked);
-    let back: BTreeMap<&str, &Target> =
-        marked.chain(&driven.left).map(|target| (target.name.as_str(), target)).collect();
-    // First the leases: while they stand, whoever extends them may release another job.
-    let standing = ends(&cluster, partitions).into_iter().filter(|(_, end)| *end > cluster.now);
-    let mut acts: Vec<Vec<String>> =
-        standing.map(|(partition, _)| Lease { partition, seconds: 0 }.cut()).collect();
-    acts.extend(back.values().map(|target| act::give_back(target)));
-    let happened = back.keys().map(|name| Happened::TakenBack { job: (*name).to_owned() });
-    let mut happened: Vec<Happened> = happened.collect();
-    let refused = act::carry_out(commands, &acts)?;
-    happened.extend(refused.into_iter().map(|said| Happened::Refused { said }));
+    let mut happened = Vec::new();
+    for _ in 0..LOOKS {
+        let cluster = read(commands, clock())?;
+        let mut acts = cuts(&cluster, partitions);
+        let driven = cluster.driven(partitions, &BTreeSet::new());
+        let marked = driven.targets.values().filter(|target| target.marked);
+        let back: BTreeMap<&str, &Target> =
+            marked.chain(&driven.left).map(|target| (target.name.as_str(), target)).collect();
+        if acts.is_empty() && back.is_empty() {
+            break;
+        }
+        acts.extend(back.values().map(|target| act::give_back(target)));
+        happened.extend(back.keys().map(|name| Happened::TakenBack { job: (*name).to_owned() }));
+        let refused = act::carry_out(commands, &acts)?;
+        happened.extend(refused.into_iter().map(|said| Happened::Refused { said }));
+        pause(MIDST);
+    }
     Ok(happened)
+}
+
+/// Ends the leases that stand.
+fn cuts(cluster: &Cluster, partitions: &BTreeSet<String>) -> Vec<Vec<String>> {
+    let standing = ends(cluster, partitions).into_iter().filter(|(_, end)| *end > cluster.now);
+    standing.map(|(partition, _)| Lease { partition, seconds: 0 }.cut()).collect()
 }

@@ -7,6 +7,7 @@
 //! that was killed goes on where it was, and without one the lease lapses and Slurm schedules by
 //! itself. [`hand_back`] ends it at once; running jobs go on.
 
+mod ahead;
 mod drive;
 mod error;
 mod steps;
@@ -155,6 +156,27 @@ mod tests {
         assert_eq!(planned(&[waiting(9, &on("n2"))], &["9"]).1, ["9"]);
         let held = waiting(9, &on("n2")).replace(r#""priority":91"#, r#""priority":0"#);
         assert_eq!(planned(&[held], &[]).1, ["9"]);
+    }
+
+    #[test]
+    fn small_jobs_at_the_head_are_released_ahead_and_none_past_a_large_one() {
+        let small = |id: u32, more: &str| {
+            waiting(id, more)
+                .replace(r#","shared":"none""#, "")
+                .replace(r#""cpu=4,node=1""#, r#""cpu=1,node=1""#)
+        };
+        let full = |node: &str, id: u32| {
+            format!(
+                r#"{{"job_id":{id},"job_state":"RUNNING","partition":"p","nodes":"{node}",
+                "cpus":4,"node_count":1,"tasks":1,"time_limit":60,"start_time":990,
+                "user_name":"bob","tres_req_str":"cpu=4,node=1"}}"#
+            )
+        };
+        let busy = [full("n1", 90), full("n2", 91)];
+        let queue = [small(1, ""), small(2, RELEASED), waiting(3, ""), small(4, RELEASED)];
+        let (release, back) = planned(&[&busy[..], &queue[..]].concat(), &[]);
+        assert_eq!(release, [("1".to_owned(), String::new())]);
+        assert_eq!(back, ["4"], "a job that came to stand behind a large one waits for it");
     }
 
     #[test]

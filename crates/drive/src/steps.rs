@@ -1,5 +1,6 @@
 //! What is to be done now: the plan, held against what Slurm was told before. Pure.
 
+use crate::ahead::ahead;
 use muster_engine_slurm::SlurmError;
 use muster_engine_slurm::read::{Driven, Target};
 use muster_model::{Decision, JobId, Start, State, TimeLimit};
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Step {
     /// Its number in what is planned.
     pub job: JobId,
-    /// Its nodes.
+    /// Its nodes; none where it is released before there is room, for Slurm to start in its turn.
     pub nodes: BTreeSet<String>,
     /// Its limit in minutes, where the plan cuts that down.
     pub limit: Option<u64>,
@@ -54,15 +55,27 @@ pub fn steps(driven: &Driven) -> Result<Steps, SlurmError> {
         for start in starts {
             starting.insert(start.job);
             let step = step(&state, start);
-            // Of a first component only the reservation tells.
-            let is_told = |t: &Target| t.released && (t.leads || t.required == step.nodes);
+            // Of a first component only the reservation tells; one that was released ahead is
+            // Slurm's to place.
+            let is_told =
+                |t: &Target| t.released && (t.leads || t.ahead || t.required == step.nodes);
             if !driven.targets.get(&start.job).is_some_and(is_told) {
                 steps.release.push(step);
             }
         }
     }
+    let ahead = ahead(driven, &state, &starting);
+    for job in &ahead {
+        if driven.targets.get(job).is_some_and(|target| !target.released) {
+            steps.release.push(Step { job: *job, nodes: BTreeSet::new(), limit: None });
+        }
+    }
+    let stays = |job: &JobId, target: &Target| {
+        starting.contains(job) || (target.ahead && ahead.contains(job))
+    };
     let released = driven.targets.iter().filter(|(_, target)| target.released);
-    steps.take_back = released.map(|(job, _)| *job).filter(|job| !starting.contains(job)).collect();
+    let back = released.filter(|(job, target)| !stays(job, target));
+    steps.take_back = back.map(|(job, _)| *job).collect();
     Ok(steps)
 }
 

@@ -62,12 +62,16 @@ impl Watch {
         let mut there = BTreeSet::new();
         for job in &cluster.jobs {
             let name = job.name();
-            let Some(sent) = self.sent.get(&name) else {
+            let Some(sent) = self.sent.get_mut(&name) else {
                 there.insert(name);
                 continue;
             };
             match job.standing() {
                 JobStanding::Waiting if sent.until > now => {}
+                // One that was released ahead waits for its turn.
+                JobStanding::Waiting if sent.nodes.is_empty() && !job.waits_by_a_rule() => {
+                    sent.until = now.plus(PATIENCE);
+                }
                 JobStanding::Waiting => {
                     let why = job.slurm_reason().unwrap_or("None").to_owned();
                     let times = self.barred.get(&name).map_or(0, |barred| barred.times) + 1;
@@ -101,7 +105,7 @@ impl Watch {
 fn started(job: &str, nodes: &BTreeSet<String>, meant: &BTreeSet<String>) -> Happened {
     let list = |names: &BTreeSet<String>| hostlist::fold(&names.iter().collect::<Vec<_>>());
     let job = job.to_owned();
-    if nodes == meant {
+    if meant.is_empty() || nodes == meant {
         Happened::Started { job, nodes: list(nodes) }
     } else {
         Happened::Elsewhere { job, nodes: list(nodes), meant: list(meant) }
@@ -122,6 +126,7 @@ mod tests {
             marked: true,
             required: BTreeSet::new(),
             released: true,
+            ahead: false,
             leads: false,
             heterogeneous: false,
             word: "Licenses".to_owned(),

@@ -3,6 +3,7 @@
 use crate::SlurmError;
 use std::ffi::OsStr;
 use std::io::{Read, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -116,6 +117,8 @@ impl Commands {
         let failed = |said: String| SlurmError::Failed { command: command.clone(), said };
         let mut run = Command::new(program);
         let from = if lines.is_some() { Stdio::piped() } else { Stdio::null() };
+        // An interrupt from the keyboard is for muster, which ends what it has begun.
+        run.process_group(0);
         run.args(words).stdin(from).stdout(Stdio::piped()).stderr(Stdio::piped());
         // The same answer whatever the caller's own settings are; times as seconds since 1970.
         for (name, _) in std::env::vars_os() {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub struct Release<'a> {
     /// The job.
     pub target: &'a Target,
-    /// Its nodes.
+    /// Its nodes; none where Slurm is to choose them.
     pub nodes: &'a BTreeSet<String>,
     /// All nodes of its partition.
     pub all: &'a BTreeSet<String>,
@@ -28,7 +28,9 @@ pub fn release(release: &Release<'_>) -> Vec<String> {
     let list = |names: &BTreeSet<String>| hostlist::fold(&names.iter().collect::<Vec<_>>());
     let mut act = update(target);
     act.push(format!("ReservationName={}", lease_name(&target.partition)));
-    if target.leads {
+    if nodes.is_empty() {
+        // Its own nodes are required, if any.
+    } else if target.leads {
         let others: BTreeSet<String> = all.difference(nodes).cloned().collect();
         act.push(format!("ExcNodeList={}", list(&others)));
     } else {

@@ -20,6 +20,9 @@ pub const LEASE_PREFIX: &str = "muster_";
 /// numbers.
 const TASKS_FROM: u32 = 1 << 30;
 
+/// So many jobs at most are released before there is room for them.
+pub const AHEAD_MAX: usize = 256;
+
 /// What begins a mark.
 const MARK: &str = "muster:";
 
@@ -81,6 +84,8 @@ pub struct Target {
     pub required: BTreeSet<String>,
     /// It is in the lease: Slurm may start it any moment.
     pub released: bool,
+    /// It is in the lease without nodes of muster's: Slurm starts it wherever it fits, in its turn.
+    pub ahead: bool,
     /// The first component of a heterogeneous job: `scontrol` can exclude nodes for it only.
     pub leads: bool,
     /// A component of a heterogeneous job: only backfill starts those.
@@ -122,6 +127,7 @@ impl Cluster {
         let bare = std::mem::take(&mut cluster.jobs);
         let mut found = Driven { cluster, targets: BTreeMap::new(), left: Vec::new() };
         let cpus: usize = self.nodes.iter().map(|node| node.cpus.len() as usize).sum();
+        let cpus = cpus + AHEAD_MAX;
         let running = running_tasks(&self.jobs);
         let mut fresh = TASKS_FROM..;
         for (told, mut job) in self.jobs.iter().zip(bare) {
@@ -154,10 +160,10 @@ impl Driven {
     fn take(&mut self, mut job: JobRecord, target: Target, barred: &BTreeSet<String>) {
         // A user's hold counts also for one that was released already.
         let barred = barred.contains(&target.name) || (target.released && job.is_held());
-        if target.released {
+        if target.released && !target.ahead {
             // Its room is given away already; a barred one is known, to be taken back.
             job.priority = Number::Of(u64::from(u32::MAX) - 1);
-        } else if barred || !is_for_the_scheduler(&target.word) {
+        } else if !target.released && (barred || !is_for_the_scheduler(&target.word)) {
             return;
         }
         self.targets.insert(job.id(), target);
@@ -245,6 +251,11 @@ impl JobRecord {
         }
     }
 
+    /// True where Slurm's word for why it waits is a rule of its own, not that there is no room.
+    pub fn waits_by_a_rule(&self) -> bool {
+        !is_for_the_scheduler(self.slurm_reason().unwrap_or_default())
+    }
+
     /// The nodes that it has.
     pub fn nodes(&self) -> String {
         self.nodes.joined()
@@ -267,15 +278,18 @@ impl JobRecord {
             excluded: self.excluded_nodes.joined(),
             beside: comment,
         });
+        let (leads, required) =
+            (self.het_job_id.some() == Some(self.job_id), self.required_nodes.joined());
         Some(Target {
             name: self.name(),
             partition,
             user: self.user_name.joined(),
-            mark,
             marked,
+            ahead: released && !leads && required == mark.required,
+            mark,
             required: hosts(&self.required_nodes).unwrap_or_default(),
             released,
-            leads: self.het_job_id.some() == Some(self.job_id),
+            leads,
             heterogeneous: self.het_job_id.some().is_some(),
             word: self.state_reason.joined(),
         })

@@ -23,7 +23,7 @@ mod topology;
 pub use associations::{AssociationRecord, Associations};
 pub use cluster::{Cluster, LeftOut};
 pub use config::Config;
-pub use driven::{Driven, LEASE_PREFIX, Mark, Target, lease_name};
+pub use driven::{AHEAD_MAX, Driven, LEASE_PREFIX, Mark, Target, lease_name};
 pub use jobs::{JobRecord, JobStanding};
 pub use record::Record;
 
