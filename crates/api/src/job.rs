@@ -173,6 +173,10 @@ pub struct ShareView {
     /// GPU numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<u32>,
+    /// The node's engine picks CPUs and GPUs by itself: of the numbers here only how many there are
+    /// is meant.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub counts_only: bool,
     /// The GPUs' model; of instances with their profile, `a100_1g.10gb`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub gpu_model: String,

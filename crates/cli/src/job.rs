@@ -129,7 +129,23 @@ fn nodes(view: &JobView) -> String {
     if row.node_list.is_empty() { format!("{} wanted", row.nodes) } else { row.node_list.clone() }
 }
 
+/// Where the engine picks CPUs and GPUs by itself: how many.
+fn counted_line(share: &muster_api::ShareView) -> String {
+    let cpus = muster_model::CpuSet::parse(&share.cpus).map_or(0, |cpus| cpus.len());
+    let mut text = format!("{}: {} tasks, {cpus} CPUs", share.node, share.tasks);
+    if share.memory_mib > 0 {
+        let _ = write!(text, ", {} MiB", share.memory_mib);
+    }
+    if !share.gpus.is_empty() {
+        let _ = write!(text, ", {} {} GPUs", share.gpus.len(), share.gpu_model);
+    }
+    text + " of its engine's choice"
+}
+
 fn share_line(share: &muster_api::ShareView) -> String {
+    if share.counts_only {
+        return counted_line(share);
+    }
     let mut text = format!("{}: {} tasks, CPUs {}", share.node, share.tasks, share.cpus);
     if !share.far_cpus.is_empty() {
         let _ = write!(text, " ({} away from its GPUs)", share.far_cpus);

@@ -23,6 +23,7 @@ mod reference;
 mod reservation;
 mod sections;
 mod show;
+mod slurm;
 mod topology;
 mod value;
 mod warnings;
@@ -43,5 +44,6 @@ pub use sections::{
     NodeSection, PartitionSection, PartitionWord, PolicySection, PracticeSection, PrioritySection,
     QosSection,
 };
+pub use slurm::SlurmSection;
 pub use topology::{DomainSection, LevelSection, TopologySection};
 pub use warnings::Known;

@@ -6,6 +6,7 @@ use crate::key::section;
 use crate::preemption::{PreemptionSection, QuotaWords};
 use crate::priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights};
 use crate::reservation::ReservationSection;
+use crate::slurm::SlurmSection;
 use crate::topology::{DomainSection, LevelSection, TopologySection};
 use muster_model::{
     BackfillMode, BackfillOrder, BillingMode, FairShareMode, NodeChoice, OrderMode, PartitionState,
@@ -27,6 +28,8 @@ pub struct Config {
     pub local: Local,
     /// `[practice]`
     pub practice: PracticeSection,
+    /// `[slurm]`
+    pub slurm: SlurmSection,
     /// `[policy]`
     pub policy: PolicySection,
     /// `[priority]`
@@ -512,6 +515,7 @@ impl Config {
         Daemon::SECTION,
         Local::SECTION,
         PracticeSection::SECTION,
+        SlurmSection::SECTION,
         PolicySection::SECTION,
         PrioritySection::SECTION,
         PreemptionSection::SECTION,

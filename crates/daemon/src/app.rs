@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use muster_config::{Config, Source};
 use muster_control::Handle;
 use muster_control::command::Principal;
+use muster_engine_slurm::SlurmEngine;
 use muster_model::Timestamp;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub(crate) struct App {
     pub(crate) alarms: Arc<crate::alarms::Alarms>,
     /// Whether a mail program is there to send mail about jobs.
     pub(crate) sends_mail: bool,
+    /// The Slurm that jobs are handed to.
+    pub(crate) slurm: Option<Arc<SlurmEngine>>,
     /// What is not enforced here, as sentences.
     pub(crate) notes: Vec<String>,
 }

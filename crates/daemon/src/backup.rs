@@ -85,7 +85,7 @@ fn sweep(setup: &Setup) -> Result<usize, DaemonError> {
         state.index.active.contains(job) && state.job(*job).is_some_and(|j| j.attempt == attempt)
     };
     let failed = |error: muster_engine::EngineError| DaemonError::Engine(error.to_string());
-    let engine = crate::serve::start_engine(setup)?;
+    let engine = crate::engines::start_local(setup)?;
     let (tell, changes) = std::sync::mpsc::sync_channel(1);
     // One waiting word is as good as many: each means to look again.
     engine.watch(Arc::new(move |_| {

@@ -72,6 +72,14 @@ pub enum DaemonError {
     /// The engine could not start.
     #[error("{0} [E_ENGINE]")]
     Engine(String),
+    /// Slurm's commands cannot be used.
+    #[error("{why} [{code}]")]
+    Slurm {
+        /// The stable code.
+        code: &'static str,
+        /// Why.
+        why: String,
+    },
     /// The configuration could not be taken over.
     #[error("the configuration was refused: {0} [E_CONFIG_REFUSED]")]
     Site(String),

@@ -12,6 +12,7 @@ mod backup;
 mod commands;
 mod cycle;
 mod doctor;
+mod engines;
 mod error;
 mod http;
 mod identity;

@@ -3,6 +3,7 @@
 use crate::accept;
 use crate::alarms::Alarms;
 use crate::app::App;
+use crate::engines::{Engines, offered};
 use crate::error::DaemonError;
 use crate::http::router::router;
 use crate::identity::{self, Names};
@@ -13,11 +14,8 @@ use crate::site;
 use crate::wait::{Waiters, wake_waiters};
 use arc_swap::ArcSwap;
 use jiff::tz::TimeZone;
-use muster_config::{Practice, PracticeSection};
 use muster_control::command::Command;
 use muster_control::{Controller, Handle, Parts, Settings, SystemClock, spawn};
-use muster_engine::Engine;
-use muster_engine_local::{LocalConfig, LocalEngine, PracticeSpec};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::IsTerminal as _;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -40,7 +38,7 @@ pub(crate) fn run(setup: Setup, ready: impl FnOnce()) -> Result<(), DaemonError>
     make_state_dir(&setup.state_dir)?;
     listen::nobody_answers(&setup.socket)?;
     let store = crate::stores::open(&setup.state_dir)?;
-    let engine = Arc::new(start_engine(&setup)?);
+    let engines = Engines::start(&setup)?;
     crate::practice::note(&setup)?;
     // After the engine: what starts jobs keeps the limits that this process was given.
     raise_descriptor_limit();
@@ -55,13 +53,13 @@ pub(crate) fn run(setup: Setup, ready: impl FnOnce()) -> Result<(), DaemonError>
         store,
         planner: Box::new(muster_control::StandardPlanner::default()),
         checker: Arc::new(muster_control::StandardChecker),
-        engines: vec![Arc::clone(&engine) as Arc<dyn Engine>],
+        engines: engines.all(),
         clock: Arc::new(SystemClock),
     };
     let controller = spawn(parts, settings)?;
     let handle = controller.handle();
-    let outcome = configure(&handle, &setup, engine.as_ref())
-        .and_then(|()| serve(setup, &handle, engine.as_ref(), alarms, ready));
+    let outcome = configure(&handle, &setup, &engines)
+        .and_then(|()| serve(setup, &handle, engines, alarms, ready));
     let stopped = stop(controller);
     outcome.and(stopped)
 }
@@ -89,39 +87,13 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// Starts the engine of this machine.
-pub(crate) fn start_engine(setup: &Setup) -> Result<LocalEngine, DaemonError> {
-    let exe = std::env::current_exe().map_err(DaemonError::system("finding this program"))?;
-    let practice = setup.config.local.practice;
-    let config = LocalConfig {
-        state_directory: setup.state_dir.clone(),
-        shepherd_command: vec![exe.to_string_lossy().into_owned(), "shepherd".to_owned()],
-        cluster: setup.config.cluster.name.clone(),
-        practice: practice.map(|size| practice_spec(size, &setup.config.practice)),
-        without_cgroup: !setup.config.local.cgroups,
-        client_socket: Some(setup.socket.clone()),
-        gpu_reader: None,
-    };
-    LocalEngine::start(config).map_err(|error| DaemonError::Engine(error.to_string()))
-}
-
-/// What practice nodes are made of, in the engine's terms.
-fn practice_spec(size: Practice, section: &PracticeSection) -> PracticeSpec {
-    let usual = PracticeSpec::of(size.nodes, size.gpus);
-    PracticeSpec {
-        cpus: section.cpus.unwrap_or(usual.cpus),
-        memory: section.memory.map_or(usual.memory, Into::into),
-        gpu_model: section.gpu_model.clone(),
-        gpu_memory: section.gpu_memory.into(),
-        ..usual
-    }
-}
-
 /// Takes over the configuration: what differs from the stored state becomes events.
-fn configure(handle: &Handle, setup: &Setup, engine: &LocalEngine) -> Result<(), DaemonError> {
-    let inventory = engine.inventory().map_err(|error| DaemonError::Engine(error.to_string()))?;
-    let nodes: Vec<&muster_model::Node> = inventory.nodes.iter().collect();
-    let site = site::site(&setup.config, &nodes).map_err(DaemonError::Config)?;
+fn configure(handle: &Handle, setup: &Setup, engines: &Engines) -> Result<(), DaemonError> {
+    let nodes = engines.nodes()?;
+    let offered = offered(engines.slurm.as_deref(), &setup.config, &handle.state());
+    let offered = offered.map_err(DaemonError::Site)?;
+    let nodes: Vec<&muster_model::Node> = nodes.iter().collect();
+    let site = site::site(&setup.config, &nodes, offered).map_err(DaemonError::Config)?;
     let site = muster_control::command::Site { starting: true, ..site };
     let reply = handle.call(identity::daemon(), Command::Configure(Box::new(site)));
     reply.map(drop).map_err(|error| DaemonError::Site(error.to_string()))
@@ -130,7 +102,7 @@ fn configure(handle: &Handle, setup: &Setup, engine: &LocalEngine) -> Result<(),
 fn serve(
     setup: Setup,
     handle: &Handle,
-    engine: &LocalEngine,
+    engines: Engines,
     alarms: Arc<Alarms>,
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
@@ -164,7 +136,7 @@ fn serve(
         names: Names::default(),
         measured: crate::measured::Measured::default(),
         reasons: Reasons::default(),
-        watch: crate::watch::Watch::new(engine.instance()),
+        watch: crate::watch::Watch::new(engines.local.instance()),
         waiters: Waiters::default(),
         seq: seq.clone(),
         stop,
@@ -172,7 +144,8 @@ fn serve(
         zone: TimeZone::system(),
         uid: nix::unistd::geteuid().as_raw(),
         alarms,
-        notes: engine.enforcement().notes.clone(),
+        notes: engines.local.enforcement().notes.clone(),
+        slurm: engines.slurm,
     });
     let served = runtime.block_on(async {
         let listener = listen::bind(&socket)?;

@@ -2,7 +2,7 @@
 
 use muster_config::{Config, ConfigError, Problem};
 use muster_control::command::{DeviceOverlay, NodeOverlay, Site};
-use muster_model::{Account, Licence, Partition, Policy, Qos};
+use muster_model::{Account, EngineName, Licence, Partition, Policy, Qos};
 use muster_model::{LinkSpeed, Node, Topology, TopologyDomain, TopologyLevel};
 use muster_slurm_syntax::topology::FileProblem;
 use muster_slurm_syntax::{affinity, gres_conf, hostlist};
@@ -15,13 +15,21 @@ const ALL: &str = "all";
 /// The partition that is there where none is configured.
 const MAIN: &str = "main";
 
-/// The site that the configuration describes, given the nodes that the engine has.
+/// The site that the configuration describes, given the nodes that the engines have and the
+/// partitions that stand for Slurm's.
 ///
 /// # Errors
-/// Host lists and files that cannot be read, and what the files say that no node is like.
-pub(crate) fn site(config: &Config, described: &[&Node]) -> Result<Site, ConfigError> {
+/// Host lists and files that cannot be read, what the files say that no node is like, and a
+/// partition with nodes of Slurm that it does not stand for.
+pub(crate) fn site(
+    config: &Config,
+    described: &[&Node],
+    offered: Vec<Partition>,
+) -> Result<Site, ConfigError> {
     let mut problems = Vec::new();
-    let nodes = &described.iter().map(|node| node.name.clone()).collect::<BTreeSet<String>>();
+    let local = EngineName::local();
+    let own = described.iter().filter(|node| node.engine == local);
+    let nodes = &own.map(|node| node.name.clone()).collect::<BTreeSet<String>>();
     let mut partitions: Vec<Partition> =
         config.partition.iter().map(|p| partition(p, nodes, &mut problems)).collect();
     if partitions.is_empty() {
@@ -34,6 +42,19 @@ pub(crate) fn site(config: &Config, described: &[&Node]) -> Result<Site, ConfigE
     } else if !partitions.iter().any(|p| p.default) {
         partitions[0].default = true;
     }
+    for partition in &partitions {
+        let theirs = |node: &&&Node| node.engine != local && partition.nodes.contains(&node.name);
+        if let Some(node) = described.iter().find(theirs) {
+            problems.push(Problem {
+                code: "E_CONFIG_INVALID",
+                source: format!("[[partition]] {}", partition.name),
+                message: format!("node {} is of {}, not of this machine", node.name, node.engine),
+                hint: Some("name a partition of Slurm's in [slurm] partitions".to_owned()),
+                ..Problem::default()
+            });
+        }
+    }
+    partitions.extend(offered);
     let mut site = Site {
         partitions,
         accounts: accounts(config),
@@ -296,17 +317,35 @@ mod tests {
         };
         let node = |name: &str| Node {
             name: name.to_owned(),
+            engine: EngineName::local(),
             devices: (0..2).map(gpu).collect(),
             ..Node::default()
         };
         let nodes = ["node1", "node2", "node3"].map(node);
-        site(config, &nodes.iter().collect::<Vec<_>>())
+        let theirs = Node { engine: EngineName("slurm".to_owned()), ..node("n0") };
+        let hpc = Partition {
+            name: "hpc".to_owned(),
+            nodes: BTreeSet::from(["n0".to_owned()]),
+            ..Partition::default()
+        };
+        site(config, &nodes.iter().chain([&theirs]).collect::<Vec<_>>(), vec![hpc])
+    }
+
+    #[test]
+    fn a_partition_has_nodes_of_one_engine() {
+        let all = "[[partition]]\nname = \"a\"\nnodes = [\"all\"]\n";
+        let site = made(&Config::parse(all, "m").unwrap()).unwrap();
+        let of = |at: usize| (site.partitions[at].name.as_str(), site.partitions[at].nodes.len());
+        assert_eq!((of(0), of(1)), (("a", 3), ("hpc", 1)));
+        let mixed = all.replace("[\"all\"]", "[\"node1\", \"n0\"]");
+        let error = made(&Config::parse(&mixed, "m").unwrap()).unwrap_err();
+        assert!(error.problems[0].message.contains("n0 is of slurm"), "{error}");
     }
 
     #[test]
     fn without_partitions_there_is_main_over_all_nodes() {
         let site = made(&Config::default()).unwrap();
-        assert_eq!(site.partitions.len(), 1);
+        assert_eq!(site.partitions.len(), 2);
         assert!(site.partitions[0].default && site.partitions[0].nodes.len() == 3);
     }
 

@@ -9,7 +9,7 @@ use hyper::StatusCode;
 use jiff::tz::TimeZone;
 use muster_api::{ApiError, ClientFlags, Problem, SubmitRequest, Tool};
 use muster_control::command::{CommandError, Principal, Submission};
-use muster_model::{JobKind, JobSpec, Owner, Payload, Policy, Timestamp};
+use muster_model::{EngineName, JobKind, JobSpec, Owner, Payload, Policy, Timestamp};
 use muster_slurm_syntax::export::Export;
 use muster_slurm_syntax::options::{Command, Opt};
 use muster_slurm_syntax::problem::Place as Spot;
@@ -37,6 +37,8 @@ pub(crate) struct Site<'a> {
     pub(crate) zone: &'a TimeZone,
     pub(crate) policy: &'a Policy,
     pub(crate) sends_mail: bool,
+    /// The engine of each partition, and whether it is the default one.
+    pub(crate) partitions: &'a [(String, EngineName, bool)],
 }
 
 /// Reads a submission.
@@ -79,6 +81,11 @@ pub(crate) fn read(
     let specs = parsed.components.iter();
     let mut specs: Vec<JobSpec> =
         specs.map(|c| spec_of(c, request, &parsed, principal, site.policy)).collect();
+    for (spec, component) in specs.iter_mut().zip(&parsed.components) {
+        if let Some(engine) = &component.on {
+            on_engine(spec, engine, site.partitions, &parsed.places, request)?;
+        }
+    }
     check_directories(&specs, &parsed.places, request)?;
     warnings.extend(missing_outputs(&specs, &parsed.places, request));
     let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
@@ -179,6 +186,46 @@ fn spec_of(
     spec.submit_dir.clone_from(&request.cwd);
     spec.submit_host.clone_from(&request.submit_host);
     spec
+}
+
+/// Keeps a job to an engine (`--on`): where no partition is named, the default one where that is
+/// the engine's, else all of the engine's.
+fn on_engine(
+    spec: &mut JobSpec,
+    engine: &str,
+    partitions: &[(String, EngineName, bool)],
+    places: &Places,
+    request: &SubmitRequest,
+) -> Result<(), Refusal> {
+    let refuse = |code: &str, message: String, hint: String| {
+        let place = place_of_option(places, request, Opt::On);
+        let problem = Problem { code: code.to_owned(), message, place, hint: Some(hint) };
+        refusal(vec![problem])
+    };
+    let its: Vec<_> = partitions.iter().filter(|(_, of, _)| of.0 == engine).collect();
+    if its.is_empty() {
+        let mut there: Vec<&str> = partitions.iter().map(|(_, of, _)| of.0.as_str()).collect();
+        there.sort_unstable();
+        there.dedup();
+        let message = format!("no partition here runs jobs on {engine:?}");
+        let hint = format!("name one of: {}", there.join(", "));
+        return Err(refuse("E_ENGINE_UNKNOWN", message, hint));
+    }
+    let names = || its.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>();
+    let other = spec
+        .partitions
+        .iter()
+        .find_map(|name| partitions.iter().find(|(known, of, _)| known == name && of.0 != engine));
+    if let Some((name, of, _)) = other {
+        let message = format!("partition {name} runs jobs on {of}, not on {engine}");
+        let hint = format!("leave --on out, or name one of: {}", names().join(", "));
+        return Err(refuse("E_ENGINE_OTHER", message, hint));
+    }
+    if spec.partitions.is_empty() {
+        let default = its.iter().find(|(_, _, default)| *default);
+        spec.partitions = default.map_or_else(names, |(name, ..)| vec![name.clone()]);
+    }
+    Ok(())
 }
 
 /// The script's file name, `wrap`, or the command's (sbatch, srun, salloc manuals).

@@ -40,7 +40,9 @@ fn changes(
     if let Some(text) = &request.config {
         let config = Config::parse(text, "the configuration").map_err(|e| config_refusal(&e))?;
         let nodes: Vec<&muster_model::Node> = state.nodes.values().map(AsRef::as_ref).collect();
-        let site = site::site(&config, &nodes).map_err(|e| config_refusal(&e))?;
+        let offered = crate::engines::offered(None, &config, state);
+        let offered = offered.map_err(|why| Refusal::invalid("E_CONFIG_REFUSED", why))?;
+        let site = site::site(&config, &nodes, offered).map_err(|e| config_refusal(&e))?;
         changes.push(EventKind::PolicySet { policy: Box::new(site.policy) });
     }
     for name in &request.drain {
@@ -102,8 +104,13 @@ fn submitted(
     now: Timestamp,
     request: &SubmitRequest,
 ) -> Result<EventKind, Refusal> {
-    let site =
-        submit::Site { now, zone: &app.zone, policy: &state.policy, sends_mail: app.sends_mail };
+    let site = submit::Site {
+        now,
+        zone: &app.zone,
+        policy: &state.policy,
+        sends_mail: app.sends_mail,
+        partitions: &crate::engines::of_partitions(&app.config.load(), state),
+    };
     let read = submit::read(request, caller, &site)?;
     let specs = check_submission(state, now, caller, &read.submission)
         .map_err(|error| submit::refused(error, &read.places, request))?;

@@ -80,7 +80,7 @@ impl Commands {
     /// # Errors
     /// [`SlurmError::Failed`], [`SlurmError::Late`], [`SlurmError::Long`].
     pub fn squeue(&self, words: &[&str]) -> Result<Vec<u8>, SlurmError> {
-        self.run(&self.squeue, words, None).map(|(said, _)| said)
+        self.run(&self.squeue, words)
     }
 
     /// Runs `scontrol`; what it printed.
@@ -88,7 +88,7 @@ impl Commands {
     /// # Errors
     /// As [`Commands::squeue`], and [`SlurmError::Answer`] for what is not UTF-8.
     pub fn scontrol(&self, words: &[&str]) -> Result<String, SlurmError> {
-        let (said, _) = self.run(&self.scontrol, words, None)?;
+        let said = self.run(&self.scontrol, words)?;
         String::from_utf8(said).map_err(|error| SlurmError::Answer {
             command: line(&self.scontrol, words),
             what: error.to_string(),
@@ -102,24 +102,57 @@ impl Commands {
     /// As [`Commands::squeue`] but for a line that failed.
     pub fn scontrol_lines(&self, lines: &[String]) -> Result<String, SlurmError> {
         let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
-        let (_, complaint) = self.run(&self.scontrol, &["--quiet"], Some(text))?;
-        Ok(String::from_utf8_lossy(&complaint).trim().to_owned())
+        let words = ["--quiet"];
+        let (run, command) = (self.prepared(&self.scontrol, &words), line(&self.scontrol, &words));
+        let said = self.ask(run, &command, Some(text.into_bytes()))?;
+        // It says by its status only that one of them failed.
+        match said.status.code() {
+            Some(_) => Ok(said.complaint()),
+            None => Err(said.failed(command)),
+        }
     }
 
-    /// What the program said and, where it read lines, what it complained of.
-    fn run(
+    /// Another command of the same Slurm, looked for beside `squeue` only.
+    ///
+    /// # Errors
+    /// As [`Commands::find`].
+    pub(crate) fn beside(&self, command: &str) -> Result<PathBuf, SlurmError> {
+        let folder = self.squeue.parent().map(Path::to_owned);
+        find(command, &folder.into_iter().collect::<Vec<_>>())
+    }
+
+    /// The configuration file, where it is not the machine's own.
+    pub(crate) fn conf(&self) -> Option<PathBuf> {
+        self.conf.clone().or_else(|| std::env::var_os("SLURM_CONF").map(PathBuf::from))
+    }
+
+    /// Runs one of Slurm's commands; what it printed.
+    ///
+    /// # Errors
+    /// As [`Commands::squeue`].
+    pub(crate) fn run(&self, program: &Path, words: &[&str]) -> Result<Vec<u8>, SlurmError> {
+        self.finish(self.prepared(program, words), line(program, words), None)
+    }
+
+    /// Runs what is prepared, with this on its standard input, to its end; what it printed.
+    ///
+    /// # Errors
+    /// As [`Commands::squeue`].
+    pub(crate) fn finish(
         &self,
-        program: &Path,
-        words: &[&str],
-        lines: Option<String>,
-    ) -> Result<(Vec<u8>, Vec<u8>), SlurmError> {
-        let command = line(program, words);
-        let failed = |said: String| SlurmError::Failed { command: command.clone(), said };
+        run: Command,
+        command: String,
+        input: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>, SlurmError> {
+        let said = self.ask(run, &command, input)?;
+        if said.status.success() { Ok(said.out) } else { Err(said.failed(command)) }
+    }
+
+    fn prepared(&self, program: &Path, words: &[&str]) -> Command {
         let mut run = Command::new(program);
-        let from = if lines.is_some() { Stdio::piped() } else { Stdio::null() };
+        run.args(words);
         // An interrupt from the keyboard is for muster, which ends what it has begun.
         run.process_group(0);
-        run.args(words).stdin(from).stdout(Stdio::piped()).stderr(Stdio::piped());
         // The same answer whatever the caller's own settings are; times as seconds since 1970.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();
@@ -127,22 +160,34 @@ impl Commands {
                 run.env_remove(name);
             }
         }
-        let conf = self.conf.clone().or_else(|| std::env::var_os("SLURM_CONF").map(PathBuf::from));
         run.env("SLURM_TIME_FORMAT", "%s").env("LC_ALL", "C");
-        if let Some(conf) = conf {
+        if let Some(conf) = self.conf() {
             run.env("SLURM_CONF", conf);
         }
-        let mut child = run.spawn().map_err(|error| failed(error.to_string()))?;
+        run
+    }
+
+    fn ask(
+        &self,
+        mut run: Command,
+        command: &str,
+        input: Option<Vec<u8>>,
+    ) -> Result<Said, SlurmError> {
+        let command = command.to_owned();
+        let failed =
+            |said: &str| SlurmError::Failed { command: command.clone(), said: said.into() };
+        let from = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+        run.stdin(from).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = run.spawn().map_err(|error| failed(&error.to_string()))?;
         let (out, complaint) = match (child.stdout.take(), child.stderr.take()) {
             (Some(out), Some(complaint)) => {
                 (collect(out, self.bytes_max + 1), collect(complaint, COMPLAINT_MAX))
             }
-            _ => return Err(failed("no pipe to it".to_owned())),
+            _ => return Err(failed("no pipe to it")),
         };
-        let reads_lines = lines.is_some();
-        if let (Some(lines), Some(mut to)) = (lines, child.stdin.take()) {
-            // A program that ends before it has read them all says so by how it ends.
-            std::thread::spawn(move || drop(to.write_all(lines.as_bytes())));
+        if let (Some(input), Some(mut to)) = (input, child.stdin.take()) {
+            // A program that ends before it has read all of it says so by how it ends.
+            std::thread::spawn(move || drop(to.write_all(&input)));
         }
         let until = Instant::now() + self.limit;
         let said = out.recv_timeout(self.limit);
@@ -160,20 +205,32 @@ impl Commands {
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {
                     SlurmError::Late { command, limit: self.limit }
                 }
-                Err(RecvTimeoutError::Disconnected) => failed("its output broke off".to_owned()),
+                Err(RecvTimeoutError::Disconnected) => failed("its output broke off"),
             });
         };
-        let said = said.map_err(|_| failed("its output broke off".to_owned()))?;
-        if status.success() && !reads_lines {
-            return Ok((said, Vec::new()));
-        }
-        let complaint = complaint.recv_timeout(self.limit).unwrap_or_default();
-        // With lines it says by its status only that one of them failed.
-        if reads_lines && status.code().is_some() {
-            return Ok((said, complaint));
-        }
-        let complaint = String::from_utf8_lossy(&complaint).trim().to_owned();
-        Err(failed(format!("{status}: {complaint}")))
+        let out = said.map_err(|_| failed("its output broke off"))?;
+        Ok(Said { status, out, complaint, limit: self.limit })
+    }
+}
+
+/// What a command that has ended said.
+struct Said {
+    status: ExitStatus,
+    out: Vec<u8>,
+    complaint: Receiver<Vec<u8>>,
+    limit: Duration,
+}
+
+impl Said {
+    /// What it complained of.
+    fn complaint(&self) -> String {
+        let complaint = self.complaint.recv_timeout(self.limit).unwrap_or_default();
+        String::from_utf8_lossy(&complaint).trim().to_owned()
+    }
+
+    fn failed(&self, command: String) -> SlurmError {
+        let said = format!("{}: {}", self.status, self.complaint());
+        SlurmError::Failed { command, said }
     }
 }
 
@@ -201,7 +258,7 @@ fn end_of(child: &mut Child, until: Instant) -> Option<ExitStatus> {
     }
 }
 
-fn line(program: &Path, words: &[&str]) -> String {
+pub(crate) fn line(program: &Path, words: &[&str]) -> String {
     let name = program.to_string_lossy();
     std::iter::once(name.as_ref()).chain(words.iter().copied()).collect::<Vec<_>>().join(" ")
 }

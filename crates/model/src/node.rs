@@ -22,6 +22,10 @@ pub struct Node {
     pub cpu_pool: u32,
     /// Hardware threads on a core, at least 1.
     pub threads_per_core: u32,
+    /// Its engine picks CPUs and devices on it by itself: of the numbers in a placement only how
+    /// many there are is meant.
+    #[serde(skip_serializing_if = "is_default")]
+    pub counts_only: bool,
     /// NUMA domains in order; their CPU sets are disjoint.
     pub numa: Vec<NumaDomain>,
     /// Memory that jobs may have.

@@ -118,6 +118,11 @@ fn check_nodes(
             say(Rule::Scratch, format!("node {name} has {} of scratch", node.scratch));
         }
     }
+    let engines: BTreeSet<&str> = nodes.iter().map(|(n, _)| n.engine.0.as_str()).collect();
+    if engines.len() > 1 {
+        let engines: Vec<&str> = engines.into_iter().collect();
+        say(Rule::SeveralEngines, format!("has nodes of {}", engines.join(" and ")));
+    }
     for missing in request.node_list.iter().filter(|name| !names.contains(name)) {
         say(Rule::NodeList, format!("node {missing} is missing"));
     }

@@ -49,6 +49,8 @@ pub enum Rule {
     UnknownNode,
     /// A node that is not of the partition.
     NotInPartition,
+    /// Nodes that different engines run.
+    SeveralEngines,
     /// A node that is down or drained.
     NodeUnusable,
     /// A number of nodes that the request does not allow.
@@ -172,6 +174,7 @@ impl Rule {
             Self::OutsideReservation => "OUTSIDE_RESERVATION",
             Self::UnknownNode => "UNKNOWN_NODE",
             Self::NotInPartition => "NOT_IN_PARTITION",
+            Self::SeveralEngines => "SEVERAL_ENGINES",
             Self::NodeUnusable => "NODE_UNUSABLE",
             Self::NodeCount => "NODE_COUNT",
             Self::NodeList => "NODE_LIST",
@@ -227,7 +230,7 @@ impl Rule {
     }
 
     /// Every rule, for tests that walk all of them.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 67] = [
         Self::NotWaiting,
         Self::WrongAttempt,
         Self::DecidedTwice,
@@ -243,6 +246,7 @@ impl Rule {
         Self::OutsideReservation,
         Self::UnknownNode,
         Self::NotInPartition,
+        Self::SeveralEngines,
         Self::NodeUnusable,
         Self::NodeCount,
         Self::NodeList,

@@ -88,6 +88,11 @@ fn break_gang(rule: Rule, lab: &mut Lab, plan: &mut Plan) -> bool {
             lab.event(EventKind::NodeDrain { node: NodeId(0), drain: Some(drain()) });
         }
         Rule::NotInPartition => lab.set_up("partition main nodes=n[2-4]"),
+        Rule::SeveralEngines => {
+            let mut node = lab.state.nodes[&NodeId(0)].as_ref().clone();
+            node.engine = muster_model::EngineName("another".to_owned());
+            lab.event(EventKind::NodeSet { node: Box::new(node) });
+        }
         Rule::NodeCount => {
             let mut third = share(plan);
             third.node = NodeId(2);
@@ -158,7 +163,7 @@ fn one_broken_thing_is_one_rule_broken() {
         }
         assert_eq!(found, BTreeSet::from([rule]), "{rule:?}");
     }
-    assert_eq!(covered, 24);
+    assert_eq!(covered, 25);
 }
 
 #[test]

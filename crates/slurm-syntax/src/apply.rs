@@ -120,6 +120,7 @@ fn identity(opt: Opt, value: &str, target: &mut Target<'_>) -> Result<bool, Prob
         Opt::Account => spec.account = name(value)?,
         Opt::Qos => spec.qos = one_name(value)?,
         Opt::Partition => spec.partitions = partitions(value)?,
+        Opt::On => component.on = Some(one_name(value)?),
         Opt::Comment => spec.comment = free_text(value, 4096)?,
         Opt::Hold => spec.hold = true,
         Opt::Nice => spec.nice = nice(value)?,

@@ -541,6 +541,9 @@ table! {
     Volume, "volume", None, Yes("SRC:DST[:ro]"), 7, true,
         Honoured, [],
         "directory or volume that the job needs; may be repeated";
+    On, "on", None, Yes("ENGINE"), 7, true,
+        Honoured, [],
+        "engine that runs the job: local for this machine, slurm for the Slurm that muster hands jobs to; without --partition one of its partitions";
     Gang, "gang", None, Yes("NAME:SIZE"), 7, true,
         Honoured, [],
         "starts together with the other jobs of this name, as many as SIZE says";

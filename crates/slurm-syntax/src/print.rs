@@ -23,6 +23,7 @@ pub fn options(component: &ComponentRequest) -> Vec<String> {
         Some(false) => out.flag("no-requeue"),
         None => {}
     }
+    out.maybe("on", component.on.as_deref());
     out.maybe("export", component.export.as_ref().map(export::print));
     times(&component.spec, &mut out);
     amounts(&component.spec.request, &mut out);

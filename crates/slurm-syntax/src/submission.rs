@@ -87,6 +87,8 @@ pub struct ComponentRequest {
     /// Whether the job may be put back into the queue; `None` is the site's default. Takes the
     /// place of [`JobSpec::requeue`], which cannot tell "no" from "not said".
     pub requeue: Option<bool>,
+    /// The engine that is to run it (`--on`); `None` is the one of its partition.
+    pub on: Option<String>,
     /// Which variables the job gets; `None` is everything.
     pub export: Option<Export>,
 }

@@ -76,6 +76,7 @@ fn shares(state: &State, job: &Job) -> Vec<ShareView> {
             cpus: n.cpus.to_string(),
             memory_mib: n.memory.0,
             gpus: n.devices.iter().map(|d| d.index).collect(),
+            counts_only: node.is_some_and(|node| node.counts_only),
             gpu_model: model.unwrap_or_default(),
             gpu_parts: n.devices.iter().filter_map(|g| part(g, device(g))).collect(),
             gpu_ring_gbs: ring,

@@ -60,12 +60,14 @@ pub(crate) async fn submit(
     Body(request): Body<SubmitRequest>,
 ) -> Answer<SubmitResponse> {
     may_run(&app, &caller)?;
-    let policy = Arc::clone(&app.handle.state().policy);
+    let state = app.handle.state();
+    let partitions = crate::engines::of_partitions(&app.config.load(), &state);
     let site = submit::Site {
         now: App::now(),
         zone: &app.zone,
-        policy: &policy,
+        policy: &state.policy,
         sends_mail: app.sends_mail,
+        partitions: &partitions,
     };
     let mut read = submit::read(&request, &caller, &site)?;
     read.warnings.extend(measured(&app, &read, &request).await);

@@ -9,8 +9,8 @@ use super::resources::Taken;
 use super::spec;
 use crate::SlurmError;
 use muster_model::{
-    BackfillMode, Event, EventKind, JobId, JobSpec, Licence, Node, NodeId, Policy, State,
-    TimeLimit, Timestamp, Topology,
+    BackfillMode, Event, EventKind, JobId, JobSpec, Licence, Node, NodeId, Placement, Policy,
+    State, TimeLimit, Timestamp, Topology,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,6 +52,23 @@ impl Cluster {
     pub fn counts(&self) -> (usize, usize) {
         let of = |standing| self.jobs.iter().filter(|job| job.standing() == standing).count();
         (of(JobStanding::Waiting), of(JobStanding::Holding))
+    }
+
+    /// A job by its number.
+    pub fn job(&self, id: u32) -> Option<&JobRecord> {
+        self.jobs.iter().find(|job| job.id() == JobId(id))
+    }
+
+    /// The jobs that hold resources and that `which` is true for, with what they have. A job whose
+    /// nodes are not known here any more has nothing.
+    pub fn used(&self, which: impl Fn(&JobRecord) -> bool) -> Vec<(&JobRecord, Arc<Placement>)> {
+        let mut taken = Taken::of(&self.nodes);
+        let holding = self.jobs.iter().filter(|job| job.standing() == JobStanding::Holding);
+        let spec = JobSpec::default();
+        holding
+            .filter(|job| which(job))
+            .filter_map(|job| Some((job, taken.placement(job, &spec).ok()?)))
+            .collect()
     }
 
     /// Muster's state of it: jobs have Slurm's numbers, and Slurm's priorities order them. The

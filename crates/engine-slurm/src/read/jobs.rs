@@ -71,6 +71,9 @@ pub struct JobRecord {
     pub(super) contiguous: bool,
     pub(super) gres_detail: Words,
     pub(super) job_resources: Option<Resources>,
+    pub(super) comment: Words,
+    pub(super) end_time: Number,
+    pub(super) exit_code: serde_json::Value,
 }
 
 /// What `squeue --json` tells. A list of jobs that is not there is an answer of something else.
@@ -129,8 +132,74 @@ impl JobRecord {
         i64::try_from(at).ok().map(Timestamp::from_secs)
     }
 
+    /// When it ended, or has to end while it runs.
+    pub fn ended(&self) -> Option<Timestamp> {
+        let at = self.end_time.get().filter(|at| *at > 0)?;
+        i64::try_from(at).ok().map(Timestamp::from_secs)
+    }
+
+    /// What its submitter wrote to it.
+    pub fn comment(&self) -> &str {
+        self.comment.0.first().map_or("", String::as_str)
+    }
+
+    /// Whose it is.
+    pub fn user(&self) -> &str {
+        self.user_name.0.first().map_or("", String::as_str)
+    }
+
+    /// The number of whose it is; `None` where Slurm does not say.
+    pub fn uid(&self) -> Option<u32> {
+        self.user_id.get().and_then(|uid| u32::try_from(uid).ok())
+    }
+
+    /// True where this word is among those of its state.
+    pub fn is(&self, state: &str) -> bool {
+        self.job_state.has(state)
+    }
+
+    /// The first word of its state.
+    pub fn state(&self) -> &str {
+        self.job_state.0.first().map_or("", String::as_str)
+    }
+
+    /// The code and the signal that it ended with: the status of `wait` up to 22.05, two numbers
+    /// later.
+    pub fn exit_status(&self) -> (u8, u8) {
+        fn number(value: &serde_json::Value) -> u32 {
+            let plain = value.as_u64().or_else(|| value.get("number")?.as_u64());
+            plain.and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+        }
+        let told = &self.exit_code;
+        let Some(code) = told.get("return_code") else {
+            let status = number(told);
+            return ((status >> 8) as u8, (status & 0x7f) as u8);
+        };
+        let signal = told.get("signal").and_then(|of| of.get("id").or_else(|| of.get("signal_id")));
+        (number(code) as u8, signal.map_or(0, number) as u8)
+    }
+
     /// True where it is held: then its priority is zero.
     pub(super) fn is_held(&self) -> bool {
         self.hold || self.priority == Number::Of(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_of_several_versions_are_a_code_and_a_signal() {
+        let of = |code: &str| {
+            let text = format!(r#"{{"jobs":[{{"job_id":1,"exit_code":{code}}}]}}"#);
+            all(text.as_bytes()).expect(code)[0].exit_status()
+        };
+        assert_eq!((of("1792"), of("9"), of("4021")), ((7, 0), (0, 9), (15, 53)));
+        let later = r#"{"status":["ERROR"],"return_code":{"set":true,"infinite":false,"number":7},
+                        "signal":{"id":{"set":true,"infinite":false,"number":15},"name":"TERM"}}"#;
+        assert_eq!(of(later), (7, 15));
+        let between = r#"{"status":"SIGNALED","return_code":0,"signal":{"signal_id":9}}"#;
+        assert_eq!((of(between), of("null")), ((0, 9), (0, 0)));
     }
 }

@@ -24,5 +24,6 @@ mod screen;
 mod slurm;
 mod still;
 mod terminal;
+mod through_slurm;
 mod turns;
 mod web;

@@ -1,0 +1,421 @@
+//! What the engine knows of each attempt, durable where it must survive: a journal of lines beside
+//! what is in memory.
+//!
+//! An attempt is written down before sbatch is asked, so that one whose answer got lost is looked
+//! for in Slurm by its mark and never asked for twice.
+
+use muster_engine::EngineError;
+use muster_model::{CpuSet, ExitReport, JobId, Owner, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The journal's name in the state directory.
+const JOURNAL: &str = "slurm-attempts.log";
+
+/// Beyond this it is written anew with what is still open.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// How many acknowledged attempts are remembered, against a launch order that comes late.
+const ACKNOWLEDGED_MAX: usize = 100_000;
+
+/// An attempt of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Key {
+    pub(super) job: JobId,
+    pub(super) attempt: u32,
+}
+
+/// What muster counts an attempt as on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Spot {
+    pub(super) node: String,
+    pub(super) cpus: CpuSet,
+    pub(super) devices: Vec<u32>,
+}
+
+/// One line of the journal.
+#[derive(Serialize, Deserialize)]
+enum Line {
+    /// The first line: whose marks these are.
+    Instance(String),
+    Fence(u64),
+    Highest(JobId),
+    Accepted {
+        key: Key,
+        at: Timestamp,
+        owner: Owner,
+        spots: Vec<Spot>,
+    },
+    Submitted {
+        key: Key,
+        id: u32,
+    },
+    Stopping(Key),
+    Signalled {
+        key: Key,
+        number: u32,
+    },
+    Exited {
+        key: Key,
+        report: ExitReport,
+    },
+    Acknowledged(Key),
+}
+
+/// Where an attempt stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Slurm has it, or may have it, and it does not run yet.
+    Accepted,
+    /// It runs since then.
+    Running(Timestamp),
+    /// It is over.
+    Exited(ExitReport),
+}
+
+/// One attempt.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) phase: Phase,
+    /// When it was accepted; `default` where it never was.
+    pub(super) accepted: Timestamp,
+    pub(super) owner: Owner,
+    pub(super) spots: Vec<Spot>,
+    /// Slurm's number; `None` while no answer of sbatch is known.
+    pub(super) id: Option<u32>,
+    pub(super) stopping: bool,
+    pub(super) signalled: u32,
+    pub(super) suspended: bool,
+    /// When the final end is due.
+    pub(super) kill_at: Option<Instant>,
+    /// Since when Slurm does not list it.
+    pub(super) unseen: Option<Instant>,
+}
+
+impl Attempt {
+    fn new(phase: Phase, accepted: Timestamp, owner: Owner, spots: Vec<Spot>) -> Self {
+        Self {
+            phase,
+            accepted,
+            owner,
+            spots,
+            id: None,
+            stopping: false,
+            signalled: 0,
+            suspended: false,
+            kill_at: None,
+            unseen: None,
+        }
+    }
+
+    /// True where it is not over.
+    pub(super) const fn is_open(&self) -> bool {
+        !matches!(self.phase, Phase::Exited(_))
+    }
+}
+
+/// All attempts not yet acknowledged, and the journal.
+pub(super) struct Book {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    /// The last line may have been cut short.
+    torn: bool,
+    instance: String,
+    fence: u64,
+    highest: JobId,
+    known: BTreeMap<Key, Attempt>,
+    acknowledged: BTreeSet<Key>,
+    order: VecDeque<Key>,
+}
+
+impl Book {
+    /// Reads the journal, or begins one.
+    pub(super) fn open(state: &Path) -> io::Result<Self> {
+        fs::create_dir_all(state)?;
+        let path = state.join(JOURNAL);
+        let mut book = Self {
+            file: OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?,
+            path,
+            bytes: 0,
+            torn: false,
+            instance: String::new(),
+            fence: 0,
+            highest: JobId(0),
+            known: BTreeMap::new(),
+            acknowledged: BTreeSet::new(),
+            order: VecDeque::new(),
+        };
+        let mut lines = BufReader::new(File::open(&book.path)?);
+        let mut text = Vec::new();
+        while lines.read_until(b'\n', &mut text)? > 0 {
+            // One that was cut short was not waited for.
+            if let Ok(line) = serde_json::from_slice(&text) {
+                book.take(line);
+            }
+            text.clear();
+        }
+        if book.instance.is_empty() {
+            book.instance = new_instance()?;
+        }
+        book.write_anew()?;
+        Ok(book)
+    }
+
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Instance(instance) => self.instance = instance,
+            Line::Fence(fence) => self.fence = self.fence.max(fence),
+            Line::Highest(job) => self.highest = self.highest.max(job),
+            Line::Accepted { key, at, owner, spots } => {
+                self.highest = self.highest.max(key.job);
+                self.known.insert(key, Attempt::new(Phase::Accepted, at, owner, spots));
+            }
+            Line::Submitted { key, id } => self.change(key, |attempt| attempt.id = Some(id)),
+            Line::Stopping(key) => self.change(key, |attempt| attempt.stopping = true),
+            Line::Signalled { key, number } => {
+                self.change(key, |attempt| attempt.signalled = number);
+            }
+            Line::Exited { key, report } => {
+                self.highest = self.highest.max(key.job);
+                let begun = self.known.remove(&key);
+                let (at, owner) = begun.map_or_else(Default::default, |a| (a.accepted, a.owner));
+                let over = Attempt::new(Phase::Exited(report), at, owner, Vec::new());
+                self.known.insert(key, over);
+            }
+            Line::Acknowledged(key) => {
+                self.known.remove(&key);
+            }
+        }
+    }
+
+    /// Changes what is in memory of an attempt.
+    pub(super) fn change(&mut self, key: Key, how: impl FnOnce(&mut Attempt)) {
+        if let Some(attempt) = self.known.get_mut(&key) {
+            how(attempt);
+        }
+    }
+
+    /// Whose marks jobs in Slurm carry.
+    pub(super) fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// The highest job that was ever accepted or stopped here.
+    pub(super) const fn highest(&self) -> JobId {
+        self.highest
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&Attempt> {
+        self.known.get(&key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Attempt)> {
+        self.known.iter()
+    }
+
+    pub(super) fn is_acknowledged(&self, key: Key) -> bool {
+        self.acknowledged.contains(&key)
+    }
+
+    /// Refuses an order of somebody who is no writer any more.
+    pub(super) fn check_fence(&mut self, fence: u64) -> Result<io::Result<()>, EngineError> {
+        if fence < self.fence {
+            return Err(EngineError::Fenced { fence, seen: self.fence });
+        }
+        if fence == self.fence {
+            return Ok(Ok(()));
+        }
+        let noted = self.note(&Line::Fence(fence), true);
+        if noted.is_ok() {
+            self.fence = fence;
+        }
+        Ok(noted)
+    }
+
+    /// An attempt that sbatch is about to be asked for.
+    pub(super) fn accept(
+        &mut self,
+        key: Key,
+        at: Timestamp,
+        owner: Owner,
+        spots: Vec<Spot>,
+    ) -> io::Result<()> {
+        self.write(Line::Accepted { key, at, owner, spots }, true)
+    }
+
+    /// Slurm's number of an attempt. One that gets lost is found again by its mark.
+    pub(super) fn submitted(&mut self, key: Key, id: u32) -> io::Result<()> {
+        self.write(Line::Submitted { key, id }, false)
+    }
+
+    /// It ends because muster said so.
+    pub(super) fn stopping(&mut self, key: Key) -> io::Result<()> {
+        match self.known.get(&key) {
+            Some(attempt) if !attempt.stopping => self.write(Line::Stopping(key), true),
+            _ => Ok(()),
+        }
+    }
+
+    /// The highest signal number that was, or is being, delivered.
+    pub(super) fn signalled(&mut self, key: Key, number: u32) -> io::Result<()> {
+        self.write(Line::Signalled { key, number }, true)
+    }
+
+    /// It is over.
+    pub(super) fn exited(&mut self, key: Key, report: ExitReport) -> io::Result<()> {
+        self.write(Line::Exited { key, report }, true)
+    }
+
+    /// Its exit is stored elsewhere.
+    pub(super) fn acknowledge(&mut self, key: Key) -> io::Result<()> {
+        if !self.known.contains_key(&key) {
+            return Ok(());
+        }
+        self.write(Line::Acknowledged(key), false)?;
+        if self.acknowledged.insert(key) {
+            self.order.push_back(key);
+        }
+        while self.order.len() > ACKNOWLEDGED_MAX {
+            if let Some(oldest) = self.order.pop_front() {
+                self.acknowledged.remove(&oldest);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, line: Line, synced: bool) -> io::Result<()> {
+        self.note(&line, synced)?;
+        self.take(line);
+        if self.bytes > BYTES_MAX { self.write_anew() } else { Ok(()) }
+    }
+
+    fn note(&mut self, line: &Line, synced: bool) -> io::Result<()> {
+        let mut text = if self.torn { b"\n".to_vec() } else { Vec::new() };
+        serde_json::to_writer(&mut text, line)?;
+        text.push(b'\n');
+        self.torn = true;
+        self.file.write_all(&text)?;
+        self.torn = false;
+        self.bytes += text.len() as u64;
+        if synced { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn write_anew(&mut self) -> io::Result<()> {
+        let mut lines = vec![
+            Line::Instance(self.instance.clone()),
+            Line::Fence(self.fence),
+            Line::Highest(self.highest),
+        ];
+        for (&key, attempt) in &self.known {
+            if let Phase::Exited(report) = &attempt.phase {
+                lines.push(Line::Exited { key, report: report.clone() });
+                continue;
+            }
+            let (owner, spots) = (attempt.owner.clone(), attempt.spots.clone());
+            lines.push(Line::Accepted { key, at: attempt.accepted, owner, spots });
+            lines.extend(attempt.id.map(|id| Line::Submitted { key, id }));
+            lines.extend(attempt.stopping.then_some(Line::Stopping(key)));
+            let number = attempt.signalled;
+            lines.extend((number > 0).then_some(Line::Signalled { key, number }));
+        }
+        let mut text = Vec::new();
+        for line in &lines {
+            serde_json::to_writer(&mut text, line)?;
+            text.push(b'\n');
+        }
+        let new = self.path.with_extension("log.new");
+        // One of an earlier try, cut short by a crash, is replaced.
+        fs::remove_file(&new).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        let mut file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&new)?;
+        file.write_all(&text)?;
+        file.sync_data()?;
+        fs::rename(&new, &self.path)?;
+        (self.file, self.bytes, self.torn) = (file, text.len() as u64, false);
+        Ok(())
+    }
+}
+
+/// Six bytes that no other muster has.
+fn new_instance() -> io::Result<String> {
+    let mut bytes = [0u8; 6];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let number = bytes.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    Ok(format!("{number:012x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::{EndCause, ExitStatus, Usage};
+
+    fn key(job: u32) -> Key {
+        Key { job: JobId(job), attempt: 1 }
+    }
+
+    fn over() -> ExitReport {
+        ExitReport {
+            status: ExitStatus { code: 7, signal: 0 },
+            cause: EndCause::Exited,
+            started: None,
+            ended: Timestamp::from_secs(9),
+            usage: Usage::default(),
+            message: String::new(),
+            steps: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_must_survive_survives_twice() {
+        let state = tempfile::tempdir().expect("a folder");
+        let mut book = Book::open(state.path()).expect("opened");
+        let instance = book.instance().to_owned();
+        book.check_fence(3).expect("taken").expect("noted");
+        let spot = Spot { node: "n1".to_owned(), cpus: CpuSet::first(2), devices: vec![1] };
+        for job in 1..=4 {
+            let at = Timestamp::from_secs(5);
+            book.accept(key(job), at, Owner::default(), vec![spot.clone()]).expect("noted");
+        }
+        book.submitted(key(1), 77).expect("noted");
+        book.stopping(key(1)).expect("noted");
+        book.signalled(key(1), 2).expect("noted");
+        book.exited(key(2), over()).expect("noted");
+        book.acknowledge(key(3)).expect("noted");
+        for _ in 0..2 {
+            let mut book = Book::open(state.path()).expect("opened");
+            assert_eq!((book.instance(), book.highest()), (instance.as_str(), JobId(4)));
+            let one = book.get(key(1)).expect("there").clone();
+            assert_eq!((one.id, one.stopping, one.signalled), (Some(77), true, 2));
+            assert_eq!((one.phase, one.spots), (Phase::Accepted, vec![spot.clone()]));
+            let two = &book.get(key(2)).expect("there").phase;
+            assert_eq!(*two, Phase::Exited(over()));
+            assert!(book.get(key(3)).is_none());
+            assert_eq!(book.get(key(4)).map(|four| four.id), Some(None));
+            let older = book.check_fence(2).expect_err("refused");
+            assert_eq!(older, EngineError::Fenced { fence: 2, seen: 3 });
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_short_is_left_out_and_the_next_one_is_whole() {
+        let state = tempfile::tempdir().expect("a folder");
+        let mut book = Book::open(state.path()).expect("opened");
+        book.accept(key(1), Timestamp::default(), Owner::default(), Vec::new()).expect("noted");
+        let file = state.path().join(JOURNAL);
+        let mut text = fs::read_to_string(&file).expect("text");
+        text.push_str("{\"Accepted\":{\"key\":");
+        fs::write(&file, text).expect("written");
+        let mut book = Book::open(state.path()).expect("opened");
+        book.accept(key(2), Timestamp::default(), Owner::default(), Vec::new()).expect("noted");
+        let book = Book::open(state.path()).expect("opened");
+        assert_eq!(book.iter().count(), 2);
+    }
+}
