@@ -103,6 +103,9 @@ pub(crate) enum Command {
     /// Look at another scheduler's queue; nothing there is changed
     #[command(subcommand)]
     Shadow(crate::shadow::Shadow),
+    /// A first Slurm for machines that have none
+    #[command(subcommand)]
+    Slurm(crate::slurm::Slurm),
     /// Decide for partitions of another scheduler, which goes on running them
     #[command(subcommand)]
     Drive(crate::drive::Drive),

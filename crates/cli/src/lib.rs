@@ -27,6 +27,7 @@ mod say;
 mod shadow;
 mod share;
 mod sim;
+mod slurm;
 mod submit;
 mod table;
 mod whatif;
@@ -132,6 +133,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::ExplainCode { code } => explain::run(&code),
         Command::Replay(args) => replay::run(&args),
         Command::Drive(drive) => drive::run(&drive),
+        Command::Slurm(slurm) => slurm::run(&slurm),
         Command::Shadow(shadow) => shadow::run(&shadow),
         Command::Sim(sim) => sim::run(&sim),
         Command::Web(args) => web(&args),

@@ -12,6 +12,7 @@ pub mod act;
 mod commands;
 mod engine;
 mod error;
+pub mod init;
 mod pace;
 pub mod read;
 

@@ -27,7 +27,7 @@ pub(super) fn checks(options: &Options, report: &mut Report) {
         let mut test = cargo_test(options, &words);
         test.env("MUSTER_TEST_SLURM_CONF", bed.conf());
         sh::run(&mut sh::bounded(test, LIMIT_S))?;
-        for module in ["drive::", "through_slurm::"] {
+        for module in ["drive::", "through_slurm::", "slurm_init::"] {
             let mut whole = cargo_test(options, &["-p", "muster", "--test", "e2e", module]);
             whole.env("MUSTER_TEST_SLURM_CONF", bed.conf());
             sh::run(&mut sh::bounded(whole, LIMIT_S))?;

@@ -22,6 +22,7 @@ mod replay;
 mod resize;
 mod screen;
 mod slurm;
+mod slurm_init;
 mod still;
 mod terminal;
 mod through_slurm;
