@@ -10,6 +10,7 @@ use muster_model::{ArrayTask, EndCause, EngineName, JobId, Owner};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Once};
@@ -158,6 +159,48 @@ fn a_slurmctld_that_is_away_is_unreachable_and_the_order_can_be_repeated() {
     fs::remove_file(&away).expect("removed");
     subject.order(&stop);
     assert_eq!(subject.wait_for_exit(1).cause, EndCause::Stopped);
+}
+
+/// What a command of Slurm prints.
+fn says(conf: &Path, program: &str, words: &[&str]) -> String {
+    let said = Command::new(program).args(words).env("SLURM_CONF", conf).output().expect(program);
+    assert!(said.status.success(), "{program} {words:?}: {said:?}");
+    String::from_utf8_lossy(&said.stdout).trim().to_owned()
+}
+
+#[test]
+fn a_mark_that_somebody_else_wrote_is_not_believed() {
+    let Some(conf) = bed() else { return };
+    let state = tempfile::tempdir().expect("a folder");
+    let subject = watched(&conf, config(&conf, state.path()));
+    let name = state.path().to_string_lossy().into_owned();
+    subject.order(&subject.launch_of(1, "#!/bin/sh\nsleep 100000\n", |spec| {
+        spec.name.clone_from(&name);
+    }));
+    subject.wait_for_start(1);
+    let mark = says(&conf, "squeue", &["-h", "-n", &name, "-o", "%k"]);
+    assert!(mark.ends_with(":1.1"), "{mark}");
+    // The mark of a job to come, on a job that anybody may submit.
+    let forged = format!("--comment={}", mark.replace(":1.1", ":2.1"));
+    let said = Command::new("sbatch")
+        .args(["--parsable", "-o", "/dev/null", "--wrap", "sleep 100000", &forged])
+        .env("SLURM_CONF", &conf)
+        .current_dir("/")
+        .uid(65_534)
+        .gid(65_534)
+        .output();
+    let theirs = String::from_utf8_lossy(&said.expect("sbatch").stdout).trim().to_owned();
+    // An attempt that begins and ends behind it: a look has seen it.
+    subject.order(&subject.launch(3, "#!/bin/sh\nexit 0\n"));
+    subject.wait_for_exit(3);
+    assert!(subject.listing().running.iter().all(|running| running.job != JobId(2)));
+    subject.order(&subject.launch(2, "#!/bin/sh\nexit 5\n"));
+    assert_eq!(subject.wait_for_exit(2).status.code, 5, "its own script runs");
+    let still = says(&conf, "squeue", &["-h", "-j", &theirs, "-o", "%T"]);
+    assert!(["PENDING", "RUNNING"].contains(&still.as_str()), "{still}");
+    says(&conf, "scancel", &[&theirs]);
+    subject.stop(1);
+    subject.wait_for_exit(1);
 }
 
 #[test]

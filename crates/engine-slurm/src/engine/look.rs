@@ -7,7 +7,7 @@ use super::{Shared, foreign, now};
 use crate::read::{Answers, CALLS, CALLS_AGAIN, Cluster, JobRecord, JobStanding, understand};
 use crate::{Commands, SlurmError};
 use muster_engine::Observation;
-use muster_model::{EndCause, Node, Owner, Partition};
+use muster_model::{EndCause, Node, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -116,25 +116,19 @@ impl Shared {
             let mut book = self.book();
             let Some(key) = marked(book.instance(), job.comment()) else { continue };
             let lives = job.standing() != JobStanding::Over;
-            let known = book.get(key).map(|attempt| (attempt.is_open(), attempt.id));
+            let known = book.get(key).map(|a| (a.is_open(), a.id, a.owner.uid));
             match known {
-                Some((_, Some(own))) if own == id => {}
-                Some((true, None)) => {
+                Some((_, Some(own), _)) if own == id => {}
+                // Anybody can write a comment; only the owner's own is believed.
+                Some((.., uid)) if job.uid() != Some(uid) => {}
+                Some((true, None, _)) => {
                     changed = true;
                     if let Err(error) = book.submitted(key, id) {
                         tracing::warn!(job = %key.job, %error, "cannot write a number down");
                     }
                 }
-                // One that no journal tells of: the writer says what becomes of it.
-                None if lives && !book.is_acknowledged(key) => {
-                    changed = true;
-                    let uid = job.uid().unwrap_or_default();
-                    let owner = Owner { uid, gid: uid, user: job.user().to_owned() };
-                    let noted = book.accept(key, now(), owner, Vec::new());
-                    if let Err(error) = noted.and_then(|()| book.submitted(key, id)) {
-                        tracing::warn!(job = %key.job, %error, "cannot write an attempt down");
-                    }
-                }
+                // No journal tells of it: it counts as somebody else's.
+                None if !book.is_acknowledged(key) => {}
                 _ if lives => {
                     drop(book);
                     tracing::warn!(job = %key.job, slurm = id, "submitted twice: one is cancelled");
@@ -266,18 +260,22 @@ impl Shared {
     /// The job of an attempt whose number is not known, by its mark: in the queue, else in the
     /// accounting, which keeps the line that it was submitted with.
     pub(super) fn find(&self, key: Key, mark: &str) -> Result<Option<u32>, SlurmError> {
-        let (instance, accepted) = {
+        let (instance, accepted, owner) = {
             let book = self.book();
-            (book.instance().to_owned(), book.get(key).map(|a| a.accepted).unwrap_or_default())
+            let Some(attempt) = book.get(key) else { return Ok(None) };
+            (book.instance().to_owned(), attempt.accepted, attempt.owner.uid)
         };
         let present = understand(&Answers::ask(&self.config.commands)?, now())?;
-        let found = present.jobs.iter().find(|job| marked(&instance, job.comment()) == Some(key));
-        if let Some(job) = found {
+        // Anybody can write a comment; only the owner's own is believed.
+        let is_it = |job: &&JobRecord| {
+            job.uid() == Some(owner) && marked(&instance, job.comment()) == Some(key)
+        };
+        if let Some(job) = present.jobs.iter().find(is_it) {
             return Ok(Some(job.id().0));
         }
         let Some(sacct) = &self.sacct else { return Ok(None) };
         let from = format!("uts{}", (accepted.millis() / 1000).saturating_sub(60));
-        let words = ["-n", "-P", "-X", "--allusers", "-S", &from, "-o", "jobid,submitline"];
+        let words = ["-n", "-P", "-X", "--allusers", "-S", &from, "-o", "jobid,uid,submitline"];
         let said = match self.config.commands.run(sacct, &words) {
             Err(SlurmError::Failed { said, .. }) if said.contains("storage is disabled") => {
                 return Ok(None);
@@ -287,9 +285,11 @@ impl Shared {
         let option = format!("--comment={mark}");
         let said = String::from_utf8_lossy(&said).into_owned();
         let line = said.lines().find_map(|line| {
-            let (id, line) = line.split_once('|')?;
+            let mut fields = line.splitn(3, '|');
+            let (id, uid, line) = (fields.next()?, fields.next()?, fields.next()?);
+            let theirs = uid.parse() != Ok(owner);
             let marked = line.split(' ').any(|word| word == option);
-            marked.then(|| id.parse().ok()).flatten()
+            (marked && !theirs).then(|| id.parse().ok()).flatten()
         });
         Ok(line)
     }
