@@ -141,7 +141,7 @@ fn slurm(args: &SlurmArgs) -> Outcome {
     let mut driving = Driving::begin(commands, settings, &now, &wait).map_err(failed)?;
     say::note(&format!(
         "{names}: muster decides. ^C gives back; without muster Slurm decides \
-        again after {} s",
+        again when the lease of {} s has lapsed",
         args.lease
     ));
     let mut pace = Pace::new(TURNS.0, TURNS.1, args.calls_per_minute).resting(REST_TIMES);

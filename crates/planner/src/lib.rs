@@ -77,7 +77,7 @@ pub use order::priority;
 pub use outlook::Outlook;
 pub use preempt::{RoomMakers, RunningJobs};
 pub use reservations::Slot;
-pub use suggest::{Change, Suggestion};
+pub use suggest::{Change, Less, Suggestion};
 pub use turns::TurnView;
 pub use unblock::Unblock;
 

@@ -291,3 +291,30 @@ fn two_changes_are_told_where_one_is_not_enough() {
     );
     assert_eq!(told, [expected]);
 }
+
+/// A change that starts the job on a part of what it asked for says how small that part is.
+#[test]
+fn what_a_change_takes_from_the_job_is_told_in_all() {
+    let mut lab = Lab::new("node n[1-6] cpus=16 gpus=8xa100 mem=8G");
+    lab.submit("a nodelist=n[2-6] nodes=5 cpus=1 gpus-per-node=1 mem=1G time=60");
+    lab.round();
+    let told = |lab: &Lab, job| -> Vec<String> {
+        lab.explain(job).suggestions.iter().map(ToString::to_string).collect()
+    };
+    let job = lab.submit("b nodes=6 cpus=1 gpus-per-node=8 mem=1G time=60");
+    assert_eq!(
+        told(&lab, job),
+        [
+            "with 7 GPUs in place of 8 it would start now, with 42 GPUs instead of 48",
+            "with 1 node it would start now, with 8 GPUs instead of 48",
+        ]
+    );
+    // What the change says is not said twice, and without GPUs it is CPUs that count.
+    let job = lab.submit("c nodes=1 cpus=1 gpus=9 mem=1G time=60");
+    assert_eq!(told(&lab, job), ["with 8 GPUs in place of 9 it would start now"]);
+    let job = lab.submit("d nodes=1 cpus=17 mem=1G time=60");
+    assert_eq!(
+        told(&lab, job),
+        ["with 16 CPUs a task it would start now, with 16 CPUs instead of 17"]
+    );
+}

@@ -6,8 +6,10 @@
 
 mod candidates;
 mod change;
+mod less;
 
 pub use change::Change;
+pub use less::Less;
 
 use crate::ask::Ask;
 use crate::budget::Budget;
@@ -47,6 +49,8 @@ pub struct Suggestion {
     pub displaces: Vec<JobId>,
     /// The reservation before which a smaller time limit lets it end.
     pub before: Option<String>,
+    /// What the job would have less of in all, where the change does not say it itself.
+    pub less: Option<Less>,
 }
 
 impl fmt::Display for Suggestion {
@@ -62,6 +66,10 @@ impl fmt::Display for Suggestion {
                 )
             }
             (change, _) => write!(f, "{change} it would start now"),
+        }?;
+        match &self.less {
+            Some(less) => write!(f, ", {less}"),
+            None => Ok(()),
         }
     }
 }
@@ -174,6 +182,7 @@ impl Trial<'_> {
         let (state, now) = (self.state, self.now);
         let mut spec = self.job.spec.as_ref().clone();
         change.apply(&mut spec);
+        let less = Less::of(&self.job.spec.request, &spec.request, change);
         let mut fork = state.clone();
         let update = JobUpdate { spec: Some(Arc::new(spec)), ..JobUpdate::default() };
         let kind = EventKind::JobUpdated { job: self.job.id, update: Box::new(update) };
@@ -197,7 +206,8 @@ impl Trial<'_> {
         let with = started(&plan(self.cache, &fork, now, Budget::UNLIMITED).plan);
         let displaces = started(self.without).difference(&with).copied().collect();
         let change = change.clone();
-        with.contains(&self.job.id).then_some(Suggestion { change, displaces, before: None })
+        let found = Suggestion { change, displaces, before: None, less };
+        with.contains(&self.job.id).then_some(found)
     }
 }
 
