@@ -47,7 +47,7 @@ pub struct Request {
     /// How tasks lie over nodes and their CPUs; `None` is evenly over the nodes.
     #[serde(skip_serializing_if = "is_default")]
     pub distribution: Option<Distribution>,
-    /// CPUs a task; `None` is one.
+    /// CPUs a task; `None` is one, and 0 is none: of a pod that asks for no CPU.
     #[serde(skip_serializing_if = "is_default")]
     pub cpus_per_task: Option<u32>,
     /// CPUs for every GPU.
@@ -244,9 +244,15 @@ impl NodeCount {
 }
 
 impl Request {
-    /// CPUs a task, one where nothing is asked.
+    /// CPUs a task, one where nothing is asked. None at all only where that is asked for: a
+    /// Kubernetes pod without a request.
     pub fn cpus_per_task(&self) -> u32 {
-        self.cpus_per_task.unwrap_or(1).max(1)
+        self.cpus_per_task.unwrap_or(1)
+    }
+
+    /// The CPUs that every node of the job has at least.
+    pub fn cpus_least(&self) -> u32 {
+        u32::from(self.cpus_per_task != Some(0))
     }
 
     /// The smallest number of nodes that the request allows.

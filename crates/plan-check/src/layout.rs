@@ -286,10 +286,10 @@ pub(crate) fn required(
     gpus: u32,
 ) -> (u32, u64) {
     let asked = [
-        tasks.saturating_mul(request.cpus_per_task.unwrap_or(1).max(1)),
+        tasks.saturating_mul(request.cpus_per_task.unwrap_or(1)),
         gpus.saturating_mul(request.cpus_per_gpu.unwrap_or(0)),
         request.cpus_per_node_min.unwrap_or(0),
-        1,
+        u32::from(request.cpus_per_task != Some(0)),
     ]
     .into_iter()
     .fold(0, u32::max);

@@ -218,7 +218,7 @@ impl Wants {
             .saturating_mul(request.cpus_per_task())
             .max(gpus.saturating_mul(request.cpus_per_gpu.unwrap_or(0)))
             .max(request.cpus_per_node_min.unwrap_or(0))
-            .max(1)
+            .max(request.cpus_least())
     }
 
     /// What so many tasks and GPUs need on any node, whatever the node is: never more than

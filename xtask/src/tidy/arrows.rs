@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("control", &["model", "planner", "plan-check", "recurrence", "store", "engine"]),
     ("engine-local", &["model", "engine", "node-metrics", "api"]),
     ("engine-slurm", &["model", "slurm-syntax", "engine"]),
+    ("engine-k8s", &["model", "slurm-syntax"]),
     ("shadow", &["model", "planner", "plan-check", "engine-slurm", "slurm-syntax"]),
     ("drive", &["model", "planner", "plan-check", "engine-slurm", "slurm-syntax"]),
     ("client", &["api", "model"]),

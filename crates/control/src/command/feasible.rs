@@ -335,10 +335,10 @@ fn tasks_room(node: &Node, r: &Request, policy: &DevicePolicy) -> u64 {
         true => cpus_near(node, r),
         false => node.cpus.len(),
     };
-    let by_cpus = u64::from(cpus / r.cpus_per_task());
+    let by_cpus = cpus.checked_div(r.cpus_per_task()).map_or(u64::MAX, u64::from);
     let by_memory = match r.memory {
         MemoryRequest::PerCpu(Mib(mib)) if mib > 0 => {
-            node.memory.0 / mib.saturating_mul(u64::from(r.cpus_per_task()))
+            node.memory.0 / mib.saturating_mul(u64::from(r.cpus_per_task().max(1)))
         }
         _ => u64::MAX,
     };

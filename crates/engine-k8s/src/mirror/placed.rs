@@ -1,0 +1,50 @@
+//! What a pod that is bound has of its node.
+//!
+//! Kubernetes tells how many devices of a resource a pod has, not which: the lowest that nobody has
+//! yet are taken for them, so that as many are left as there are.
+
+use muster_model::placement::{DeviceGrant, NodeShare};
+use muster_model::{DeviceMilli, MemoryRequest, Mib, NodeId, Request, State};
+use std::collections::BTreeSet;
+
+/// The share of a node that a pod with this request has.
+pub(super) fn share(state: &State, node: NodeId, request: &Request) -> NodeShare {
+    let memory = match request.memory {
+        MemoryRequest::PerNode(memory) => memory,
+        _ => Mib::ZERO,
+    };
+    NodeShare {
+        node,
+        tasks: 1,
+        cpu_pool: request.cpus_per_task.unwrap_or(0),
+        memory,
+        devices: devices(state, node, request),
+        gres: request.gres.clone(),
+        ..NodeShare::default()
+    }
+}
+
+fn devices(state: &State, id: NodeId, request: &Request) -> Vec<DeviceGrant> {
+    let Some(node) = state.nodes.get(&id).filter(|_| !request.gpus.is_empty()) else {
+        return Vec::new();
+    };
+    let there = state.index.on_node.get(&id).into_iter().flatten();
+    let mut taken: BTreeSet<u32> = there
+        .filter_map(|job| state.jobs.get(job)?.placement.as_ref())
+        .flat_map(|placement| &placement.nodes)
+        .filter(|share| share.node == id)
+        .flat_map(|share| share.devices.iter().map(|device| device.index))
+        .collect();
+    let mut grants = Vec::new();
+    for wanted in &request.gpus {
+        let of = node.devices.iter().filter(|d| wanted.model.as_deref() == Some(&d.model));
+        let free: Vec<u32> = of.map(|d| d.index).filter(|index| !taken.contains(index)).collect();
+        for index in free.into_iter().take(wanted.count as usize) {
+            taken.insert(index);
+            let share = DeviceMilli::WHOLE;
+            grants.push(DeviceGrant { index, share, ..DeviceGrant::default() });
+        }
+    }
+    grants.sort_unstable();
+    grants
+}
