@@ -14,6 +14,7 @@ use muster_model::{Seconds, Timestamp};
 
 use crate::interrupt;
 use crate::say::{self, Failure, Outcome};
+use crate::shadow::OrderBy;
 use crate::table::{Table, terminal_width};
 
 /// Turns are at least and at most so far apart.
@@ -52,6 +53,9 @@ pub(crate) struct SlurmArgs {
     /// At most so many calls that only read a minute; a turn takes three
     #[arg(long, value_name = "N", default_value_t = 360)]
     calls_per_minute: u32,
+    /// Whose order the queue has: Slurm's priorities, or one of muster's on Slurm's records
+    #[arg(long, value_enum, default_value_t = OrderBy::Slurm)]
+    order: OrderBy,
     /// Print JSON, one object a turn in which something happened
     #[arg(long)]
     json: bool,
@@ -128,6 +132,7 @@ fn slurm(args: &SlurmArgs) -> Outcome {
         partitions: args.partition.iter().cloned().collect(),
         user: own_name()?,
         lease: Seconds(u64::from(args.lease)),
+        order: args.order.into(),
     };
     let names = args.partition.join(", ");
     let wait = |time: Duration| {

@@ -27,17 +27,20 @@ const YIELDS: &[Yield] = &[
     Yield::Shorten("NODES", 12),
 ];
 
+/// The instant that a word of a command names: `2026-12-01`, `now-7days`, `today`.
+pub(crate) fn said(text: &str) -> Result<Timestamp, Failure> {
+    // "today" alone is this day's beginning here, not this moment.
+    let text = if text.eq_ignore_ascii_case("today") { "00:00" } else { text };
+    let read = when::parse(text, say::now(), &TimeZone::system());
+    let at = read.map_err(|problem| Failure::usage(problem.to_string()))?;
+    let today = text.as_bytes().get(2) == Some(&b':') && at > say::now();
+    Ok(if today { Timestamp::from_secs(at.secs() - 86_400) } else { at })
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &HistoryArgs) -> Outcome {
     let instant = |text: &Option<String>| -> Result<Option<i64>, Failure> {
-        let Some(text) = text else { return Ok(None) };
-        // "today" alone is this day's beginning here, not this moment.
-        let text = if text.eq_ignore_ascii_case("today") { "00:00" } else { text };
-        let read = when::parse(text, say::now(), &TimeZone::system());
-        let at = read.map_err(|problem| Failure::usage(problem.to_string()))?;
-        let today = text.as_bytes().get(2) == Some(&b':') && at > say::now();
-        let at = if today { Timestamp::from_secs(at.secs() - 86_400) } else { at };
-        Ok(Some(at.millis()))
+        text.as_deref().map(|text| Ok(said(text)?.millis())).transpose()
     };
     let today = args.jobs.is_empty() && args.since.is_none() && args.until.is_none();
     let since = if today { Some("today".to_owned()) } else { args.since.clone() };

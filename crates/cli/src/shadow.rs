@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand};
-use muster_engine_slurm::read::{CALLS, Cluster, read};
+use clap::{Args, Subcommand, ValueEnum};
+use muster_engine_slurm::read::{CALLS, Cluster, Order, read};
 use muster_engine_slurm::{Commands, Pace, SlurmError};
 use muster_model::{JobId, Seconds, Timestamp};
 use muster_shadow::{Entry, Look, Waiting, look};
@@ -50,12 +50,39 @@ pub(crate) struct SlurmArgs {
     /// The slurm.conf of the Slurm to look at, in place of the machine's
     #[arg(long, value_name = "FILE")]
     conf: Option<PathBuf>,
+    /// Whose order the queue has: Slurm's priorities, or one of muster's on Slurm's records
+    #[arg(long, value_enum, default_value_t = OrderBy::Slurm)]
+    order: OrderBy,
     /// Add a line for each look to this file, for `muster shadow report`
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// At most so many calls of Slurm's commands a minute; a look takes eight
     #[arg(long, value_name = "N", default_value_t = 60)]
     calls_per_minute: u32,
+}
+
+/// Whose order a queue has.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum OrderBy {
+    /// Slurm's priorities
+    Slurm,
+    /// Muster's sum of factors, with Slurm's weights, shares and past use
+    Multifactor,
+    /// Who used least of their share by Slurm's records
+    FairShare,
+    /// As submitted, within partition tier and QOS
+    Fifo,
+}
+
+impl From<OrderBy> for Order {
+    fn from(order: OrderBy) -> Self {
+        match order {
+            OrderBy::Slurm => Self::Slurm,
+            OrderBy::Multifactor => Self::Multifactor,
+            OrderBy::FairShare => Self::FairShare,
+            OrderBy::Fifo => Self::Fifo,
+        }
+    }
 }
 
 /// Words of `muster shadow report`.
@@ -94,7 +121,7 @@ fn slurm(args: &SlurmArgs) -> Outcome {
     let mut before = None;
     loop {
         let begin = Instant::now();
-        let seen = see(&commands, &jobs);
+        let seen = see(&commands, &jobs, args.order);
         let took = begin.elapsed();
         let mut changed = false;
         match seen {
@@ -118,10 +145,10 @@ fn slurm(args: &SlurmArgs) -> Outcome {
     }
 }
 
-fn see(commands: &Commands, jobs: &[JobId]) -> Result<(Cluster, Look), SlurmError> {
+fn see(commands: &Commands, jobs: &[JobId], order: OrderBy) -> Result<(Cluster, Look), SlurmError> {
     // Slurm's times are whole seconds.
     let now = Timestamp::from_secs(say::now().millis().div_euclid(1000));
-    let cluster = read(commands, now)?;
+    let cluster = read(commands, now)?.ordered(order.into());
     let look = look(&cluster, jobs)?;
     Ok((cluster, look))
 }

@@ -5,7 +5,7 @@ use crate::watch::Watch;
 use crate::{DriveError, Happened, Step};
 use muster_engine_slurm::act::{self, Lease, Release};
 use muster_engine_slurm::read::{
-    Answers, Cluster, Config, Driven, LEASE_PREFIX, Target, lease_name, read, understand,
+    Answers, Cluster, Config, Driven, LEASE_PREFIX, Order, Target, lease_name, read, understand,
 };
 use muster_engine_slurm::{Commands, SlurmError};
 use muster_model::{Seconds, Timestamp};
@@ -38,6 +38,8 @@ pub struct Settings {
     pub user: String,
     /// Without muster Slurm schedules by itself this long after the last turn.
     pub lease: Seconds,
+    /// In which order jobs are looked at.
+    pub order: Order,
 }
 
 /// Partitions being driven.
@@ -119,7 +121,7 @@ impl Drive {
     pub fn turn(&mut self, clock: &dyn Fn() -> Timestamp) -> Result<Turn, DriveError> {
         let now = clock();
         self.ask(now)?;
-        let cluster = understand(&self.answers, clock())?;
+        let cluster = understand(&self.answers, clock())?.ordered(self.settings.order);
         self.keep_leases(&cluster, now)?;
         let mut happened = Vec::new();
         happened.extend(self.watch.look(&cluster));

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -148,6 +148,25 @@ impl Commands {
         if said.status.success() { Ok(said.out) } else { Err(said.failed(command)) }
     }
 
+    /// Begins one of Slurm's commands: it, its output, and what it will have complained of.
+    ///
+    /// # Errors
+    /// [`SlurmError::Failed`] where it cannot be run.
+    pub(crate) fn begin(
+        &self,
+        program: &Path,
+        words: &[&str],
+    ) -> Result<(Child, ChildStdout, Receiver<Vec<u8>>), SlurmError> {
+        let mut run = self.prepared(program, words);
+        let failed = |said: String| SlurmError::Failed { command: line(program, words), said };
+        run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = run.spawn().map_err(|error| failed(error.to_string()))?;
+        match (child.stdout.take(), child.stderr.take()) {
+            (Some(out), Some(complaint)) => Ok((child, out, collect(complaint, COMPLAINT_MAX))),
+            _ => Err(failed("no pipe to it".to_owned())),
+        }
+    }
+
     fn prepared(&self, program: &Path, words: &[&str]) -> Command {
         let mut run = Command::new(program);
         run.args(words);
@@ -156,7 +175,8 @@ impl Commands {
         // The same answer whatever the caller's own settings are; times as seconds since 1970.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();
-            if ["SLURM_", "SQUEUE_", "SCONTROL_"].iter().any(|own| name.starts_with(own)) {
+            if ["SLURM_", "SQUEUE_", "SCONTROL_", "SACCT_"].iter().any(|own| name.starts_with(own))
+            {
                 run.env_remove(name);
             }
         }

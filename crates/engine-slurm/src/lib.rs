@@ -14,9 +14,11 @@ mod engine;
 mod error;
 pub mod init;
 mod pace;
+mod past;
 pub mod read;
 
 pub use commands::Commands;
 pub use engine::{SlurmConfig, SlurmEngine};
 pub use error::SlurmError;
 pub use pace::Pace;
+pub use past::Past;

@@ -3,11 +3,13 @@
 //! `cargo xtask test --only slurm` starts one and names its configuration in
 //! `MUSTER_TEST_SLURM_CONF`. Without that nothing is tested here.
 
-use muster_engine_slurm::Commands;
-use muster_engine_slurm::read::{Cluster, JobStanding, read};
-use muster_model::{Exclusive, JobId, Timestamp};
+use muster_engine_slurm::read::{Cluster, JobStanding, Order, read};
+use muster_engine_slurm::{Commands, Past};
+use muster_model::{Exclusive, FairShare, JobId, Timestamp};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A condition is waited for so long.
@@ -18,9 +20,28 @@ fn now() -> Timestamp {
     Timestamp::from_secs(since.as_secs() as i64)
 }
 
+/// One test at a time has the bed.
+static ALONE: Mutex<()> = Mutex::new(());
+
 struct Bed {
     conf: PathBuf,
     commands: Commands,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Drop for Bed {
+    /// The next test finds it empty.
+    fn drop(&mut self) {
+        let mut all = Command::new("scancel");
+        let _ = all.args(["--user", "root"]).env("SLURM_CONF", &self.conf).status();
+        let until = Instant::now() + WITHIN;
+        while Instant::now() < until {
+            let left = read(&self.commands, now()).map(|cluster| cluster.counts());
+            if left.is_ok_and(|left| left == (0, 0)) {
+                return;
+            }
+        }
+    }
 }
 
 impl Bed {
@@ -28,7 +49,8 @@ impl Bed {
         let conf = PathBuf::from(std::env::var_os("MUSTER_TEST_SLURM_CONF")?);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let commands = Commands::find(&path).expect("Slurm's commands").with_conf(&conf);
-        Some(Self { conf, commands })
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Self { conf, commands, _alone: alone })
     }
 
     fn submit(&self, words: &[&str]) -> JobId {
@@ -95,4 +117,63 @@ fn a_real_slurm_is_read_as_it_stands() {
     assert_eq!(job(array).spec.request.exclusive, Exclusive::Node);
     assert!(job(held).hold.is_some() && job(wide).eligible.is_some());
     assert!(job(wide).spec.priority > job(array).spec.priority, "as Slurm orders them");
+}
+
+/// A job that ran is in the past, and its use ranks its user as Slurm does.
+#[test]
+fn what_was_used_and_what_ended_are_read_as_slurm_has_them() {
+    let Some(bed) = Bed::find() else {
+        eprintln!("skipped: MUSTER_TEST_SLURM_CONF is not set; cargo xtask test --only slurm");
+        return;
+    };
+    let begin = now();
+    let job = bed.submit(&["-N1", "-n2", "-t", "5"]);
+    bed.once_running(&[job]);
+    let ended = Command::new("scancel")
+        .arg(job.to_string())
+        .env("SLURM_CONF", &bed.conf)
+        .status()
+        .expect("scancel");
+    assert!(ended.success());
+    let row = once(|| {
+        let mut text = String::new();
+        let past = Past::new(&bed.commands, begin.secs(), now().secs() + 1).expect("sacct");
+        std::io::BufReader::new(past).read_to_string(&mut text).expect("read");
+        assert!(text.starts_with("JobIDRaw|User|Account|"), "{text}");
+        // slurmdbd may hear of the end first.
+        let own = |line: &&str| line.starts_with(&format!("{job}|")) && line.contains("|main|");
+        text.lines().find(own).map(str::to_owned)
+    });
+    assert!(row.contains("|root|research|main|") && row.contains("CANCELLED"), "{row}");
+    // Slurm counts anew every few seconds here; what it has counted ranks users alike on both sides.
+    let same = once(|| {
+        let cluster = bed.read().ordered(Order::Multifactor);
+        assert!(cluster.config.weighing.weights.fair_share > 0);
+        let (state, _) = cluster.state().expect("a state");
+        let shares = FairShare::new(&state, cluster.now);
+        let rows: Vec<(u64, u64)> = cluster
+            .associations
+            .rows
+            .iter()
+            .filter_map(|row| {
+                let user = row.user.as_deref()?;
+                let own = shares.factor(&row.account, user) / 10_000_000;
+                Some((u64::from(row.factor_milli / 10), own))
+            })
+            .collect();
+        let all = rows.len() == 3 && rows.iter().all(|(theirs, own)| theirs.abs_diff(*own) <= 1);
+        let used = cluster.associations.rows.iter().any(|row| row.usage > 0);
+        (used && all).then_some(rows)
+    });
+    assert_eq!(same.len(), 3);
+}
+
+fn once<T>(mut seen: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + WITHIN;
+    loop {
+        if let Some(seen) = seen() {
+            return seen;
+        }
+        assert!(Instant::now() <= until, "not within {WITHIN:?}");
+    }
 }

@@ -73,7 +73,7 @@ mod world;
 pub use budget::Budget;
 pub use compare::{Choice, Comparison, NodeAnswer, NodeScore, ScorePart, Standing, Verdict};
 pub use explain::{Explanation, StartWindow};
-pub use order::priority;
+pub use order::{priority, queue};
 pub use outlook::Outlook;
 pub use preempt::{RoomMakers, RunningJobs};
 pub use reservations::Slot;

@@ -185,6 +185,15 @@ pub fn priority(state: &State, job: &Job, now: Timestamp) -> i64 {
     Keys::new(state, now).priority(job)
 }
 
+/// The waiting jobs in the order in which they are tried.
+pub fn queue(state: &State, now: Timestamp) -> Vec<JobId> {
+    let keys = Keys::new(state, now);
+    let jobs = state.index.pending.iter().filter_map(|id| state.jobs.get(id));
+    let mut all: Vec<OrderKey> = jobs.map(|job| keys.of(job)).collect();
+    all.sort_unstable();
+    all.into_iter().map(|key| key.3).collect()
+}
+
 fn fifo_priority(state: &State, job: &Job) -> i64 {
     if let Some(by_hand) = job.spec.priority {
         return i64::from(by_hand);

@@ -134,10 +134,13 @@ pub fn look(cluster: &Cluster, jobs: &[JobId]) -> Result<Look, SlurmError> {
             }
             record.slurm_reason().unwrap_or("None").clone_into(&mut row.slurm_reason);
             row.slurm_start_ms = record.expected();
+            row.priority = record.priority();
             Some(row)
         })
         .collect();
-    waiting.sort_by_key(|row| (std::cmp::Reverse(row.priority), row.id));
+    let place: BTreeMap<JobId, usize> =
+        muster_planner::queue(&state, now).into_iter().zip(0..).collect();
+    waiting.sort_by_key(|row| (place.get(&JobId(row.id)).copied(), row.id));
     let named: BTreeSet<u32> = jobs.iter().map(|job| job.0).collect();
     if !named.is_empty() {
         waiting.retain(|row| named.contains(&row.id));
@@ -182,7 +185,7 @@ fn waiting(
         name: job.spec.name.clone(),
         user: job.spec.owner.user.clone(),
         partition: job.spec.partitions.join(","),
-        priority: job.spec.priority.unwrap_or(0),
+        priority: 0,
         slurm_reason: String::new(),
         slurm_start_ms: None,
         reasons: reason.into_iter().map(why).collect(),
@@ -242,7 +245,7 @@ fn is_for_the_scheduler(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_engine_slurm::read::{Answers, understand};
+    use muster_engine_slurm::read::{Answers, Order, understand};
 
     const NOW: Timestamp = Timestamp::from_secs(1000);
 
@@ -280,6 +283,45 @@ mod tests {
         let look = seen(&job(2, 1, "Priority"));
         let [early] = look.early.as_slice() else { panic!("{look:?}") };
         assert_eq!((early.id, early.nodes.as_str(), early.could()), (2, "n2", true));
+    }
+
+    #[test]
+    fn under_fair_share_who_used_less_by_slurms_records_comes_first() {
+        let row = |account: &str, user: &str, parent: &str, used: u32| {
+            format!(
+                "ClusterName=c Account={account} UserName={user} Partition= \
+                 SharesRaw/Norm/Level/Factor=1/0.5/5/0.5 UsageRaw/Norm/Efctv={used}.00/0/0 \
+                 ParentAccount={parent}\n"
+            )
+        };
+        let associations = [
+            row("root", "", "", 100),
+            row("ml", "", "root(1)", 90),
+            row("physics", "", "root(1)", 10),
+            row("ml", "ada(7)", "", 90),
+            row("physics", "bob(8)", "", 10),
+        ];
+        let of_bob = job(3, 2, "Priority")
+            .replace("ada", "bob")
+            .replace(r#""state_reason""#, r#""account":"physics","state_reason""#);
+        let of_ada =
+            job(2, 2, "Priority").replace(r#""state_reason""#, r#""account":"ml","state_reason""#);
+        let answers = Answers {
+            config: "ClusterName = c\nAccountingStorageEnforce = none\n".to_owned(),
+            nodes: "NodeName=n1 CPUTot=4 State=DOWN\nNodeName=n2 CPUTot=4 State=IDLE\n".to_owned(),
+            partitions: "PartitionName=p Nodes=n[1-2] State=UP\n".to_owned(),
+            associations: associations.concat(),
+            jobs: format!(r#"{{"jobs":[{}{of_bob}]}}"#, &of_ada[1..]).into_bytes(),
+            ..Answers::default()
+        };
+        let cluster = understand(&answers, NOW).expect("understood");
+        let ids = |order: Order| -> Vec<u32> {
+            let look = look(&cluster.clone().ordered(order), &[]).expect("seen");
+            look.waiting.iter().map(|row| row.id).collect()
+        };
+        assert_eq!(ids(Order::Slurm), [2, 3]);
+        assert_eq!(ids(Order::FairShare), [3, 2]);
+        assert_eq!(ids(Order::Fifo), [2, 3]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::associations::Associations;
 use super::config::Config;
 use super::jobs::{JobRecord, JobStanding};
+use super::order::{self, Order};
 use super::partitions::PartitionRecord;
 use super::reservations::ReservationRecord;
 use super::resources::Taken;
@@ -36,6 +37,8 @@ pub struct Cluster {
     pub associations: Associations,
     /// Its jobs, those that ended a little while ago among them.
     pub jobs: Vec<JobRecord>,
+    /// Whose order its jobs have in [`Cluster::state`].
+    pub order: Order,
 }
 
 /// A job that muster cannot say, and why.
@@ -48,6 +51,12 @@ pub struct LeftOut {
 }
 
 impl Cluster {
+    /// The same with its jobs in another order.
+    #[must_use]
+    pub fn ordered(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
     /// The jobs that wait and those that run, as (waiting, running).
     pub fn counts(&self) -> (usize, usize) {
         let of = |standing| self.jobs.iter().filter(|job| job.standing() == standing).count();
@@ -71,8 +80,8 @@ impl Cluster {
             .collect()
     }
 
-    /// Muster's state of it: jobs have Slurm's numbers, and Slurm's priorities order them. The
-    /// waiting tasks of an array stand as one job.
+    /// Muster's state of it: jobs have Slurm's numbers, and Slurm's priorities order them, or
+    /// another [`Order`]. The waiting tasks of an array stand as one job.
     ///
     /// Beside it the jobs that cannot be said; what they use stays unseen, so a plan on this state
     /// is one without them.
@@ -95,11 +104,15 @@ impl Cluster {
             }
         }
         apply(&mut state, self.now, EventKind::Round)?;
+        if !self.order.is_slurms() {
+            order::used(&mut state, &self.associations, self.now);
+        }
         Ok((state, left_out))
     }
 
     fn site(&self, state: &mut State) -> Result<(), SlurmError> {
-        let policy = Policy { backfill: BackfillMode::Conservative, ..Policy::default() };
+        let policy = self.order.policy(&self.config.weighing);
+        let policy = Policy { backfill: BackfillMode::Conservative, ..policy };
         apply(state, self.now, EventKind::PolicySet { policy: Box::new(policy) })?;
         for node in &self.nodes {
             apply(state, self.now, EventKind::NodeSet { node: Box::new(node.clone()) })?;
@@ -118,19 +131,30 @@ impl Cluster {
         }
         let topology = Box::new(self.topology.clone());
         apply(state, self.now, EventKind::TopologySet { topology })?;
-        if self.config.enforces_limits {
-            for account in self.associations.accounts() {
-                apply(state, self.now, EventKind::AccountSet { account })?;
-            }
-            for qos in self.associations.qualities() {
-                apply(state, self.now, EventKind::QosSet { qos })?;
-            }
-        }
+        self.accounts(state)?;
         let ids: BTreeMap<&str, NodeId> =
             self.nodes.iter().map(|node| (node.name.as_str(), node.id)).collect();
         for reservation in &self.reservations {
             let reservation = Box::new(reservation.with_nodes(&ids));
             apply(state, self.now, EventKind::ReservationSet { reservation })?;
+        }
+        Ok(())
+    }
+
+    /// Accounts and QOS: with their limits where Slurm holds jobs to them, and at all where they
+    /// decide about the order.
+    fn accounts(&self, state: &mut State) -> Result<(), SlurmError> {
+        let limited = self.config.enforces_limits;
+        if !limited && self.order.is_slurms() {
+            return Ok(());
+        }
+        for account in self.associations.accounts() {
+            let account = if limited { account } else { order::unlimited(account) };
+            apply(state, self.now, EventKind::AccountSet { account })?;
+        }
+        for qos in self.associations.qualities() {
+            let qos = if limited { qos } else { order::unlimited_qos(qos) };
+            apply(state, self.now, EventKind::QosSet { qos })?;
         }
         Ok(())
     }
@@ -150,10 +174,15 @@ impl Cluster {
             .iter()
             .map(|job| spec::of(job, &self.config, &self.partitions, self.now))
             .collect();
-        let specs = match all {
+        let mut specs = match all {
             Ok(specs) => specs,
             Err(why) => return Ok(Err(why)),
         };
+        if !self.order.is_slurms() {
+            for spec in &mut specs {
+                spec.priority = None;
+            }
+        }
         let mut placements = Vec::new();
         for (job, spec) in group.iter().zip(&specs) {
             if job.standing() == JobStanding::Holding {

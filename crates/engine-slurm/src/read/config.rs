@@ -1,6 +1,8 @@
 //! What of Slurm's configuration decides how its records are to be read.
 
+use super::order;
 use muster_model::Timestamp;
+use muster_model::priority::PriorityPolicy;
 
 /// Settings of a Slurm (`scontrol show config`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct Config {
     pub topology_optional: bool,
     /// Limits of associations and QOS hold (`AccountingStorageEnforce` names them).
     pub enforces_limits: bool,
+    /// What makes a job important (`Priority*`).
+    pub weighing: PriorityPolicy,
 }
 
 impl Config {
@@ -51,7 +55,7 @@ impl Config {
                     config.enforces_limits = words.any(|word| ["limits", "all"].contains(&word));
                 }
                 "SelectType" => config.whole_nodes = value == "select/linear",
-                _ => {}
+                key => order::take(&mut config.weighing, key, value),
             }
         }
         config

@@ -116,6 +116,11 @@ impl JobRecord {
         self.state_reason.0.first().map(String::as_str).filter(|word| *word != "None")
     }
 
+    /// The priority that Slurm gave it; zero where it is held.
+    pub fn priority(&self) -> u32 {
+        self.priority.get().and_then(|priority| u32::try_from(priority).ok()).unwrap_or(0)
+    }
+
     /// The indices of the tasks that wait, where it stands for those of an array.
     pub fn waiting_tasks(&self) -> Option<&str> {
         self.array_task_string.0.first().map(String::as_str)

@@ -13,6 +13,7 @@ mod jobs;
 mod json;
 mod licences;
 mod nodes;
+mod order;
 mod partitions;
 mod record;
 mod reservations;
@@ -25,6 +26,7 @@ pub use cluster::{Cluster, LeftOut};
 pub use config::Config;
 pub use driven::{AHEAD_MAX, Driven, LEASE_PREFIX, Mark, Target, lease_name};
 pub use jobs::{JobRecord, JobStanding};
+pub use order::Order;
 pub use record::Record;
 
 use crate::{Commands, SlurmError};
@@ -65,6 +67,16 @@ pub const CALLS_AGAIN: u32 = 3;
 /// As [`Answers::ask`], and [`SlurmError::Answer`] for what cannot be understood.
 pub fn read(commands: &Commands, now: Timestamp) -> Result<Cluster, SlurmError> {
     understand(&Answers::ask(commands)?, now)
+}
+
+/// How many CPUs the nodes of a Slurm have in all.
+///
+/// # Errors
+/// As [`read`].
+pub fn processors(commands: &Commands) -> Result<u32, SlurmError> {
+    let nodes = nodes::all(&commands.scontrol(&NODES)?).map_err(wrong("scontrol show node"))?;
+    let sum = |all: u32, node: &Node| all.saturating_add(node.cpu_count());
+    Ok(nodes.iter().fold(0, sum))
 }
 
 impl Answers {
@@ -141,6 +153,7 @@ pub fn understand(answers: &Answers, now: Timestamp) -> Result<Cluster, SlurmErr
         topology,
         associations,
         jobs,
+        order: Order::Slurm,
     })
 }
 

@@ -50,6 +50,7 @@ fn partition(record: &Record) -> Result<PartitionRecord, String> {
         default_memory_per_node: mib("DefMemPerNode")?,
         max_memory_per_cpu: mib("MaxMemPerCPU")?,
         tier: record.number("PriorityTier").map_err(of)?.unwrap_or(1),
+        priority: record.number("PriorityJobFactor").map_err(of)?.unwrap_or(0),
         allow_accounts: record.words("AllowAccounts").map(str::to_owned).collect(),
         grace: record.number("GraceTime").map_err(of)?.filter(|n| *n > 0).map(Seconds),
         qos: record.get("QoS").map(str::to_owned),

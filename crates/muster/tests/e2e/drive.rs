@@ -108,6 +108,35 @@ fn a_partition_is_driven_through_kills_and_given_back() {
     gives_back(&bed, driver);
 }
 
+/// What ended in that Slurm becomes a trace with the CPUs of its nodes, and can be replayed.
+#[test]
+fn the_past_of_a_slurm_becomes_a_trace() {
+    let Some(bed) = Bed::find() else {
+        eprintln!("skipped: MUSTER_TEST_SLURM_CONF is not set; cargo xtask test --only slurm");
+        return;
+    };
+    let job = bed.read("sbatch", &["--parsable", "-o", "/dev/null", "-n2", "--wrap", "sleep 1"]);
+    let trace = bed.dir.join("past.swf");
+    let file = trace.to_str().unwrap();
+    let text = until("it is in the past", || {
+        let words = ["sim", "import", "slurm", "--since", "now-1hour", "-o", file];
+        let output = bed.muster(&words);
+        assert!(output.status.success(), "{output:?}");
+        let text = std::fs::read_to_string(&trace).unwrap();
+        let done = |line: &str| {
+            let fields: Vec<&str> = line.split(' ').collect();
+            fields[0] == job && fields[4] == "2" && fields[10] == "1"
+        };
+        text.lines().any(done).then_some(text)
+    });
+    assert!(text.contains("; MaxProcs: 48\n"), "{text}");
+    let output = bed.muster(&["sim", "replay", file, "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let early = bed.muster(&["sim", "import", "slurm", "--since", "now", "--until", "now-1hour"]);
+    let said = String::from_utf8_lossy(&early.stderr).into_owned();
+    assert!(!early.status.success() && said.contains("--since"), "{said}");
+}
+
 fn refuses(bed: &Bed) {
     let said = |words: &[&str]| {
         let output = bed.muster(words);

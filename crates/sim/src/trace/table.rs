@@ -154,6 +154,12 @@ impl<R: BufRead> Table<R> {
         Ok(table)
     }
 
+    /// Counts submissions from this instant on (seconds since 1970), in place of the first one.
+    #[must_use]
+    pub fn from_instant(self, origin: i64) -> Self {
+        Self { first: Some(origin), ..self }
+    }
+
     /// The job of fields that stand in the order of [`KEYS`].
     pub(super) fn job_of(&mut self, words: &[String]) -> Result<SwfJob, TraceError> {
         self.line += 1;
