@@ -1,15 +1,17 @@
-//! Everything a developer or CI runs: `cargo xtask demo | test | bench | slurm | dist | tidy`.
+//! Everything a developer or CI runs: `cargo xtask demo | test | bench | slurm | k8s | dist | tidy`.
 //!
 //! Plain Rust and few dependencies, so that nothing but a Rust toolchain is needed to begin.
 //! What else a command needs it looks for, installs from Debian packages where it may, and
 //! otherwise says that it is missing (see [`need`]).
 
 mod args;
+mod bed;
 mod bench;
 mod book;
 mod demo;
 mod dist;
 mod instance;
+mod k8s;
 mod metadata;
 mod need;
 mod root;
@@ -33,6 +35,7 @@ usage: cargo xtask COMMAND
   bench slurm [--json FILE]              a queue planned beside a real Slurm's backfill
   bench sim [--json FILE]                replays of public traces, and a peer's
   slurm up|down|status                   a real Slurm of six nodes, with accounting and REST
+  k8s up|down|status                     a real Kubernetes control plane with played nodes
   web [shots]                            the page of `muster web`; pictures of it
   book                                   writes the generated parts of docs/
   dist [--profile NAME]                  a static binary and a Debian package, in dist/
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         "bench" => bench::main(&rest),
         "book" => book::main(&rest),
         "dist" => dist::main(&rest),
+        "k8s" => k8s::main(&rest),
         "slurm" => slurm::main(&rest),
         "test" => test::main(&rest),
         "tidy" => tidy::main(&rest),

@@ -12,7 +12,7 @@ use crate::stage::Skip;
 ///
 /// Documented in `docs/operations/requirements.md`; a test compares the two.
 pub(crate) const MINIMUM: &[(&str, &str)] =
-    &[("python3", "3.9"), ("node", "18"), ("go", "1.24"), ("java", "17")];
+    &[("python3", "3.9"), ("node", "18"), ("go", "1.26"), ("java", "17")];
 
 /// A tool that is there and new enough.
 #[derive(Debug, Clone)]

@@ -3,7 +3,6 @@
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::conf::ASSOCIATIONS;
@@ -22,12 +21,12 @@ const PLUGINS: &str = "openapi/v0.0.38,openapi/dbv0.0.38";
 impl Bed {
     /// Where slurmrestd listens.
     pub(crate) fn rest_socket(&self) -> PathBuf {
-        self.dir.join("rest/socket")
+        self.dir().join("rest/socket")
     }
 
     /// The database and slurmdbd, before slurmctld.
     pub(super) fn launch_accounting(&self) -> Result<(), String> {
-        self.jwt_key().map_err(|error| format!("{}: {error}", self.dir.display()))?;
+        self.jwt_key().map_err(|error| format!("{}: {error}", self.dir().display()))?;
         self.database()?;
         // It waits in the background for its database; the first answer is what counts.
         sh::read(&mut self.command("slurmdbd"))?;
@@ -42,21 +41,20 @@ impl Bed {
     /// slurmrestd on a socket of its own, for who may open that, and another one on a port, for
     /// who brings a token; after slurmctld.
     pub(super) fn launch_rest(&self) -> Result<(), String> {
-        let dir = self.dir.join("rest");
+        let dir = self.dir().join("rest");
         let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
         std::fs::create_dir(&dir).map_err(failed)?;
         std::os::unix::fs::chown(&dir, Some(NOBODY), Some(NOBODY)).map_err(failed)?;
-        let log = std::fs::File::create(self.dir.join("slurmrestd.log")).map_err(failed)?;
         let daemon = |auth: &str, listens: String| {
             let mut rest = self.command("slurmrestd");
             rest.args(["-a", auth, "-s", PLUGINS]).arg(listens).uid(NOBODY).gid(NOBODY);
             rest
         };
         let mut local = daemon("rest_auth/local", format!("unix:{}", self.rest_socket().display()));
-        detached(&mut local, &log)?;
+        self.ground.detach(&mut local, "slurmrestd.log")?;
         let mut over_tcp = daemon("rest_auth/jwt", format!("127.0.0.1:{}", self.ports().rest));
         // Any word: the callers' own tokens are what counts.
-        detached(over_tcp.env("SLURM_JWT", "daemon"), &log)?;
+        self.ground.detach(over_tcp.env("SLURM_JWT", "daemon"), "slurmrestd-tcp.log")?;
         until("slurmrestd", || match self.rest_socket().exists() {
             true => Ok(()),
             false => Err("its socket is not there; see slurmrestd.log".to_owned()),
@@ -64,26 +62,24 @@ impl Bed {
     }
 
     fn jwt_key(&self) -> std::io::Result<()> {
-        let file = self.dir.join("jwt.key");
+        let file = self.dir().join("jwt.key");
         std::fs::write(&file, super::random()?)?;
         mode(&file, 0o600)
     }
 
     fn database(&self) -> Result<(), String> {
-        let (dir, socket) = (self.dir.join("db"), self.dir.join("db.socket"));
+        let (dir, socket) = (self.dir().join("db"), self.dir().join("db.socket"));
         let folder = format!("--datadir={}", dir.display());
         let at = format!("--socket={}", socket.display());
         let mut install = self.command("mariadb-install-db");
         install.args(["--no-defaults", "--user=root", "--skip-test-db", &folder]);
         sh::read(install.arg("--auth-root-authentication-method=normal"))?;
-        let log = std::fs::File::create(self.dir.join("mariadb.log"))
-            .map_err(|error| format!("{}: {error}", self.dir.display()))?;
         let mut server = self.command("mariadbd");
         server.args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1", &folder, &at]);
         server.arg(format!("--port={}", self.ports().database));
         // Nothing here has to outlive a power cut.
         server.args(["--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=900"]);
-        detached(&mut server, &log)?;
+        self.ground.detach(&mut server, "mariadb.log")?;
         let mut client = self.command("mariadb");
         client.args(["--no-defaults", "--user=root", &at, "-e"]).arg(
             "create database if not exists slurm_acct_db; \
@@ -108,12 +104,4 @@ fn until(daemon: &str, mut answers: impl FnMut() -> Result<(), String>) -> Resul
             Err(_) => std::thread::sleep(Duration::from_millis(200)),
         }
     }
-}
-
-/// Starts a daemon that does not put itself into the background. The keeper ends it.
-fn detached(command: &mut Command, log: &std::fs::File) -> Result<Child, String> {
-    let line = sh::render(command);
-    let same = || log.try_clone().map_err(|error| error.to_string());
-    command.stdin(Stdio::null()).stdout(same()?).stderr(same()?).process_group(0);
-    command.spawn().map_err(|error| format!("{line}: {error}"))
 }

@@ -1,11 +1,11 @@
 //! `cargo xtask slurm up|down|status`: a bed that stays until it is told to go.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{Bed, KEEPER, SMALL, available};
+use super::{Bed, SMALL, available};
 use crate::args::Args;
-use crate::root;
+use crate::bed::Record;
 
 const USAGE: &str = "usage: cargo xtask slurm up|down|status";
 
@@ -18,50 +18,29 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
     Args::new(rest).finish()?;
     match first.as_str() {
         "up" => up(),
-        "down" => down(),
+        "down" => RECORD.down(),
         "status" => status(),
         _ => Err(USAGE.to_owned()),
     }
 }
 
 /// Says where the bed of this work tree lies.
-fn record() -> PathBuf {
-    root::target().join("slurm-bed")
-}
-
-/// The folder of the bed that is up.
-fn standing() -> Option<PathBuf> {
-    let dir = PathBuf::from(std::fs::read_to_string(record()).ok()?.trim());
-    dir.join("slurm.conf").is_file().then_some(dir)
-}
+const RECORD: Record = Record { name: "slurm-bed", sign: "slurm.conf" };
 
 fn up() -> Result<(), String> {
-    if let Some(dir) = standing() {
+    if let Some(dir) = RECORD.standing() {
         return Err(format!("one is up in {}: cargo xtask slurm down", dir.display()));
     }
     available()?;
     let bed = Bed::start(SMALL)?;
     let dir = bed.dir().to_owned();
-    std::fs::write(record(), format!("{}\n", dir.display())).map_err(|error| error.to_string())?;
+    RECORD.write(&dir)?;
     bed.leave();
     tell(&dir)
 }
 
-fn down() -> Result<(), String> {
-    let dir = standing().ok_or("none is up")?;
-    let mut keeper = Command::new("sh");
-    keeper.args(["-c", KEEPER, "keeper"]).arg(&dir).stdin(Stdio::null());
-    let status = keeper.status().map_err(|error| format!("sh: {error}"))?;
-    if !status.success() {
-        return Err(format!("what is left of {}: {status}", dir.display()));
-    }
-    std::fs::remove_file(record()).map_err(|error| error.to_string())?;
-    println!("down: nothing of it is left");
-    Ok(())
-}
-
 fn status() -> Result<(), String> {
-    match standing() {
+    match RECORD.standing() {
         Some(dir) => tell(&dir),
         None => Err("none is up: cargo xtask slurm up".to_owned()),
     }

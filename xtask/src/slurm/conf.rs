@@ -23,10 +23,10 @@ impl Bed {
     /// Writes slurm.conf and what goes with it.
     pub(super) fn write_conf(&self) -> std::io::Result<()> {
         std::fs::write(self.conf(), self.slurm_conf(""))?;
-        std::fs::write(self.dir.join("gres.conf"), self.gres_conf())?;
+        std::fs::write(self.dir().join("gres.conf"), self.gres_conf())?;
         if self.shape.accounting {
-            std::fs::write(self.dir.join("topology.conf"), self.topology_conf())?;
-            let file = self.dir.join("slurmdbd.conf");
+            std::fs::write(self.dir().join("topology.conf"), self.topology_conf())?;
+            let file = self.dir().join("slurmdbd.conf");
             std::fs::write(&file, self.slurmdbd_conf())?;
             // slurmdbd refuses one that others may read.
             mode(&file, 0o600)?;
@@ -36,7 +36,7 @@ impl Bed {
 
     /// Names of nodes are `n0` and so on; a quarter of them is each `rack0` to `rack3`.
     pub(super) fn slurm_conf(&self, scheduler: &str) -> String {
-        let (dir, port, shape) = (self.dir.display(), self.port, self.shape);
+        let (dir, port, shape) = (self.dir().display(), self.port, self.shape);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = host.trim().split('.').next().unwrap_or_default();
         let mut text = format!(
@@ -124,7 +124,7 @@ PriorityWeightQOS=1000
 PriorityWeightJobSize=1000
 TopologyPlugin=topology/tree
 ",
-            dir = self.dir.display(),
+            dir = self.dir().display(),
             port = self.ports().slurmdbd,
         )
     }
@@ -133,7 +133,7 @@ TopologyPlugin=topology/tree
         format!(
             "NodeName=n[0-{}] Name=gpu Type=h100 File={}/gpu/gpu[0-{}]\n",
             self.shape.nodes - 1,
-            self.dir.display(),
+            self.dir().display(),
             self.shape.gpus.saturating_sub(1),
         )
     }
@@ -150,7 +150,7 @@ TopologyPlugin=topology/tree
     }
 
     fn slurmdbd_conf(&self) -> String {
-        let (dir, ports) = (self.dir.display(), self.ports());
+        let (dir, ports) = (self.dir().display(), self.ports());
         format!(
             "DbdHost=localhost
 DbdPort={dbd}

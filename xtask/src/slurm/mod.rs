@@ -1,22 +1,15 @@
 //! A Slurm of our own for a while: real daemons on this host, with invented nodes and GPUs, a
-//! configuration, a munge and ports of their own, and the guarantee that nothing of it stays.
-//!
-//! What ends it is a keeper, a shell that waits for the end of a pipe: it comes when the bed is
-//! dropped, and also when this program is interrupted or killed. It ends every process that carries
-//! the bed's mark in its environment (daemons, steps, jobs) and removes the folder.
+//! configuration, a munge and ports of their own; daemons, steps and jobs end with the bed.
 
 mod accounting;
 mod command;
 mod conf;
 
-use std::net::TcpListener;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
+use crate::bed::{Ground, free_ports};
 use crate::{need, sh};
 
 pub(crate) use command::main;
@@ -37,30 +30,8 @@ const PACKAGES: [&str; 8] = [
 const PROGRAMS: [&str; 7] =
     ["slurmctld", "slurmd", "slurmdbd", "slurmrestd", "squeue", "munged", "mariadbd"];
 
-/// What marks the processes of a bed.
-const MARK: &str = "MUSTER_BED";
-
-/// Ports are looked for from here on, below those that systems give to clients.
-const PORTS_FROM: u16 = 21_000;
-const PORTS_TO: u16 = 31_000;
-
 /// The daemons may take so long until every node answers.
 const START_S: u64 = 300;
-
-/// Waits for the end of its input, ends whatever carries the mark, and clears the folder.
-const KEEPER: &str = r#"
-read -r _
-for round in 1 2 3 4 5; do
-    found=$(grep -lsaF "MUSTER_BED=$1" /proc/[0-9]*/environ)
-    [ -n "$found" ] || break
-    for one in $found; do
-        pid=${one#/proc/}
-        kill -9 "${pid%/environ}" 2>/dev/null
-    done
-    sleep 0.2
-done
-rm -rf "$1"
-"#;
 
 /// How a bed looks.
 #[derive(Debug, Clone, Copy)]
@@ -92,10 +63,9 @@ struct Ports {
 
 /// A running bed.
 pub(crate) struct Bed {
-    dir: PathBuf,
+    ground: Ground,
     shape: Shape,
     port: u16,
-    keeper: Child,
 }
 
 /// What is missing for a bed, in one sentence; installs Debian's packages where it may.
@@ -118,17 +88,10 @@ impl Bed {
     /// # Errors
     /// A daemon does not start, or nodes stay away; with the end of slurmctld's log.
     pub(crate) fn start(shape: Shape) -> Result<Self, String> {
-        let dir = TempDir::with_prefix("muster-bed-").map_err(|error| error.to_string())?;
-        let keeper = Command::new("sh")
-            .args(["-c", KEEPER, "keeper"])
-            .arg(dir.path())
-            // A group of its own: an interrupt from the keyboard does not reach it.
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("sh: {error}"))?;
-        // From here on the folder is the keeper's.
-        let bed = Self { dir: dir.keep(), shape, port: free_ports(shape.nodes)?, keeper };
+        // Of slurmctld, of the nodes, and three behind them; the first two are slurmctld's.
+        let count = shape.nodes + 4;
+        let needed: Vec<u16> = [0, 1].into_iter().chain(shape.nodes..count).collect();
+        let bed = Self { ground: Ground::new()?, shape, port: free_ports(count, &needed)? };
         bed.lay_out()?;
         bed.launch()?;
         bed.until_idle()?;
@@ -137,19 +100,18 @@ impl Bed {
 
     /// Its `slurm.conf`.
     pub(crate) fn conf(&self) -> PathBuf {
-        self.dir.join("slurm.conf")
+        self.dir().join("slurm.conf")
     }
 
     /// A folder for scripts.
     pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+        self.ground.dir()
     }
 
     /// A command of this Slurm.
     pub(crate) fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env(MARK, &self.dir).env("SLURM_CONF", self.conf()).stdin(Stdio::null());
-        command.current_dir(&self.dir);
+        let mut command = self.ground.command(program);
+        command.env("SLURM_CONF", self.conf());
         command
     }
 
@@ -172,8 +134,8 @@ impl Bed {
     }
 
     /// Lets it go on without this program; its folder is all that is needed to end it.
-    fn leave(mut self) {
-        let _ = self.keeper.kill();
+    fn leave(self) {
+        self.ground.leave();
     }
 
     fn ports(&self) -> Ports {
@@ -182,25 +144,25 @@ impl Bed {
     }
 
     fn lay_out(&self) -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("{}: {error}", self.dir.display());
+        let failed = |error: std::io::Error| format!("{}: {error}", self.dir().display());
         for name in ["munge", "state", "spool", "gpu"] {
-            std::fs::create_dir(self.dir.join(name)).map_err(failed)?;
+            std::fs::create_dir(self.dir().join(name)).map_err(failed)?;
         }
         // The folders of munge's socket have to be open to all, its key to its owner only.
-        for path in [self.dir.clone(), self.dir.join("munge")] {
+        for path in [self.dir().to_owned(), self.dir().join("munge")] {
             mode(&path, 0o711).map_err(failed)?;
         }
-        std::fs::write(self.dir.join("munge/key"), random().map_err(failed)?).map_err(failed)?;
-        mode(&self.dir.join("munge/key"), 0o600).map_err(failed)?;
+        std::fs::write(self.dir().join("munge/key"), random().map_err(failed)?).map_err(failed)?;
+        mode(&self.dir().join("munge/key"), 0o600).map_err(failed)?;
         for gpu in 0..self.shape.gpus {
-            let file = self.dir.join(format!("gpu/gpu{gpu}"));
+            let file = self.dir().join(format!("gpu/gpu{gpu}"));
             sh::read(Command::new("mknod").args(["-m", "666"]).arg(file).args(["c", "1", "3"]))?;
         }
         self.write_conf().map_err(failed)
     }
 
     fn launch(&self) -> Result<(), String> {
-        let munge = self.dir.join("munge");
+        let munge = self.dir().join("munge");
         let mut munged = self.command("munged");
         for (option, file) in [
             ("--socket", "socket"),
@@ -243,16 +205,9 @@ impl Bed {
             last = said;
             std::thread::sleep(Duration::from_millis(500));
         }
-        let log = std::fs::read_to_string(self.dir.join("slurmctld.log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.dir().join("slurmctld.log")).unwrap_or_default();
         let end: Vec<&str> = log.lines().rev().take(5).collect();
         Err(format!("after {START_S} s the nodes are {}; {}", last.trim(), end.join(" | ")))
-    }
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
     }
 }
 
@@ -265,17 +220,4 @@ fn random() -> std::io::Result<[u8; 128]> {
     let mut bytes = [0; 128];
     std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(bytes)
-}
-
-/// The first of so many ports in a row of which the outer ones are free: slurmctld's, those of the
-/// nodes, and three behind them.
-fn free_ports(nodes: u16) -> Result<u16, String> {
-    let step = nodes + 4;
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    (PORTS_FROM..PORTS_TO - step)
-        .step_by(usize::from(step))
-        .find(|first| {
-            is_free(*first) && is_free(first + 1) && (nodes..step).all(|n| is_free(first + n))
-        })
-        .ok_or_else(|| "no free ports for a Slurm of our own".to_owned())
 }
