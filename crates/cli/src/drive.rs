@@ -1,4 +1,4 @@
-//! `muster drive`: partitions of a running Slurm, decided by muster.
+//! `muster drive`: partitions of a running Slurm and pods of a Kubernetes cluster, decided by muster.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,11 +26,13 @@ const REST_TIMES: u32 = 2;
 /// While it waits it looks so often whether it is to end.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// Decide for partitions of a Slurm, which goes on running them.
+/// Decide for partitions of a Slurm or pods of a Kubernetes cluster, which go on running them.
 #[derive(Subcommand)]
 pub(crate) enum Drive {
     /// Take partitions over and decide for them until ^C, which gives them back
     Slurm(SlurmArgs),
+    /// Schedule the pods of a Kubernetes cluster that name muster, until ^C
+    Kubernetes(crate::pods::KubernetesArgs),
     /// Give partitions back, whoever drives them; running jobs go on
     Stop(WhichArgs),
     /// Which partitions are driven, until when, and what is about to start in them
@@ -87,6 +89,7 @@ pub(crate) struct StatusArgs {
 pub(crate) fn run(drive: &Drive) -> Outcome {
     match drive {
         Drive::Slurm(args) => slurm(args),
+        Drive::Kubernetes(args) => crate::pods::run(args),
         Drive::Stop(args) => stop(args),
         Drive::Status(args) => status(args),
     }

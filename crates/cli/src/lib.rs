@@ -18,6 +18,7 @@ mod job;
 mod links;
 mod logs;
 mod nodes;
+mod pods;
 mod propose;
 mod queue;
 mod replay;

@@ -71,7 +71,11 @@ impl Key {
     fn amounts(ask: &Ask) -> (u32, u32, bool) {
         let floor = ask.least_floor();
         let alone = ask.kind() == Exclusive::Node;
-        let cpus = if floor.gpus > 0 || alone { 1 } else { 1 << floor.cpus.max(1).ilog2() };
+        let cpus = match floor.cpus.checked_ilog2() {
+            None => 0,
+            Some(_) if floor.gpus > 0 || alone => 1,
+            Some(power) => 1 << power,
+        };
         (floor.gpus, cpus, alone)
     }
 
@@ -89,7 +93,7 @@ impl Key {
             constraint: None,
             model: None,
             gpus: 0,
-            cpus: 1,
+            cpus: ask.least_floor().cpus.min(1),
             alone: false,
         }
     }
@@ -109,7 +113,7 @@ impl Level {
             && (key.constraint.is_none() || key.constraint == ask.request.constraint)
             && (key.model.is_none() || key.model.as_deref() == ask.only_model())
             && key.gpus <= floor.gpus
-            && key.cpus <= floor.cpus.max(1)
+            && key.cpus <= floor.cpus
             && (alone || !key.alone)
     }
 

@@ -1,0 +1,153 @@
+//! `muster drive kubernetes`: the pods of a Kubernetes cluster that name muster.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::say::Outcome;
+
+/// Words of `muster drive kubernetes`.
+#[derive(Args)]
+#[cfg_attr(not(feature = "kubernetes"), allow(dead_code))]
+pub(crate) struct KubernetesArgs {
+    /// The cluster's file, in place of $KUBECONFIG, ~/.kube/config, or the pod's service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The schedulerName of the pods
+    #[arg(long, value_name = "NAME", default_value = "muster")]
+    scheduler_name: String,
+    /// Where the lease is by which one of several schedules
+    #[arg(long, value_name = "NAMESPACE", default_value = "muster-system")]
+    lease_namespace: String,
+    /// Schedule at once, without a lease: only where no other muster does
+    #[arg(long)]
+    without_lease: bool,
+    /// So many writes to the API server at once
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    connections: u16,
+    /// Print JSON, one object for each thing that happened
+    #[arg(long)]
+    json: bool,
+}
+
+#[cfg(not(feature = "kubernetes"))]
+pub(crate) fn run(_args: &KubernetesArgs) -> Outcome {
+    Err(crate::say::Failure::new(
+        "this muster was built without Kubernetes: build it with `--features kubernetes`, or take \
+         a released one [E_K8S_NOT_BUILT]",
+    ))
+}
+
+#[cfg(feature = "kubernetes")]
+pub(crate) use with::run;
+
+#[cfg(feature = "kubernetes")]
+mod with {
+    use super::{KubernetesArgs, Outcome};
+    use crate::interrupt;
+    use crate::say::{self, Failure};
+    use muster_engine_k8s::lease::Candidate;
+    use muster_engine_k8s::{Cluster, K8sError};
+    use muster_pods::{Happened, Settings};
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+    use tokio::sync::watch;
+
+    /// It is looked so often whether it is to end.
+    const GLANCE: Duration = Duration::from_millis(50);
+
+    fn failed(error: &K8sError) -> Failure {
+        Failure::new(format!("{error} [{}]", error.code()))
+    }
+
+    /// Carries it out.
+    pub(crate) fn run(args: &KubernetesArgs) -> Outcome {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::new(error.to_string()))?;
+        let ending = Arc::new(AtomicBool::new(false));
+        interrupt::sets(&ending);
+        runtime.block_on(async {
+            let (tell, stop) = watch::channel(false);
+            tokio::spawn(async move {
+                while !ending.load(Ordering::Relaxed) {
+                    tokio::time::sleep(GLANCE).await;
+                }
+                // Whoever listened is gone already.
+                let _ = tell.send(true);
+            });
+            drive(args, stop).await.map_err(|error| failed(&error))
+        })?;
+        Ok(0)
+    }
+
+    async fn drive(args: &KubernetesArgs, stop: watch::Receiver<bool>) -> Result<(), K8sError> {
+        let cluster = Cluster::find(args.kubeconfig.as_deref()).await?;
+        let version = cluster.version().await?;
+        say::note(&format!(
+            "Kubernetes {version}; pods with schedulerName {}",
+            args.scheduler_name
+        ));
+        let lease = (!args.without_lease).then(|| Candidate {
+            namespace: args.lease_namespace.clone(),
+            name: args.scheduler_name.clone(),
+            identity: identity(),
+        });
+        let settings = Settings {
+            name: args.scheduler_name.clone(),
+            lease,
+            connections: usize::from(args.connections),
+        };
+        let json = args.json;
+        muster_pods::run(cluster, settings, stop, move |happened| say_it(&happened, json)).await
+    }
+
+    /// No two processes are the same.
+    fn identity() -> String {
+        let host = nix::unistd::gethostname()
+            .map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned());
+        format!("{host}_{}_{}", std::process::id(), say::now().millis())
+    }
+
+    fn say_it(happened: &Happened, json: bool) {
+        let (text, value) = words(happened);
+        if json {
+            say::print(&format!("{value}\n"));
+        } else {
+            say::print(&format!("{} {text}\n", say::instant(say::now())));
+        }
+    }
+
+    fn words(happened: &Happened) -> (String, Value) {
+        match happened {
+            Happened::Leads => ("schedules from here on".to_owned(), json!({"leads": true})),
+            Happened::Knows { nodes, pods } => (
+                format!("{nodes} nodes and {pods} pods are known"),
+                json!({"nodes": nodes, "pods": pods}),
+            ),
+            Happened::Bound(bind) => (
+                format!("pod {} goes to {}", bind.pod, bind.node),
+                json!({"bound": bind.pod.to_string(), "node": bind.node}),
+            ),
+            Happened::NotBound(bind, error) => (
+                format!(
+                    "pod {} was not bound to {}: {error} [{}]",
+                    bind.pod,
+                    bind.node,
+                    error.code()
+                ),
+                json!({"not_bound": bind.pod.to_string(), "node": bind.node,
+                    "code": error.code(), "why": error.to_string()}),
+            ),
+            Happened::Told(tell) => (
+                format!("pod {} waits: {}", tell.pod, tell.message),
+                json!({"waits": tell.pod.to_string(), "message": tell.message}),
+            ),
+            Happened::Broken(rules) => {
+                (format!("not started: {}", rules.join("; ")), json!({"broken": rules}))
+            }
+        }
+    }
+}

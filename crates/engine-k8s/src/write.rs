@@ -1,0 +1,160 @@
+//! What is written to the API server: bindings, conditions and events of pods.
+
+use crate::read::PodKey;
+use crate::{Cluster, K8sError};
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::core::Request;
+use muster_model::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+use std::time::Duration;
+
+/// A write is given up after this; it may have been carried out all the same.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The longest message of a condition or event (the API's limit of an event's note).
+const MESSAGE_MAX: usize = 1024;
+
+/// An event about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The pod.
+    pub pod: PodKey,
+    /// Its unique id.
+    pub uid: String,
+    /// `Normal` or `Warning`.
+    pub kind: &'static str,
+    /// One word: `Scheduled`, `FailedScheduling`, `Preempted`.
+    pub reason: &'static str,
+    /// What was done: `Binding`, `Scheduling`, `Preempting`.
+    pub action: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// Cuts a message to what the API takes.
+pub fn cut(message: &str) -> String {
+    if message.len() <= MESSAGE_MAX {
+        return message.to_owned();
+    }
+    let end = (0..=MESSAGE_MAX - 3).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}...", &message[..end])
+}
+
+/// An instant as RFC 3339 has it, to the second.
+pub fn rfc3339(at: Timestamp) -> String {
+    let at = k8s_openapi::jiff::Timestamp::from_second(at.secs()).unwrap_or_default();
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+impl Cluster {
+    /// Binds a pod to a node. Only that pod: one made anew under its name is refused.
+    ///
+    /// # Errors
+    /// [`K8sError`]; where it is [`K8sError::is_passing`], it may have been bound all the same.
+    pub async fn bind(&self, pod: &PodKey, uid: &str, node: &str) -> Result<(), K8sError> {
+        let binding = Binding {
+            metadata: ObjectMeta {
+                name: Some(pod.name.clone()),
+                namespace: Some(pod.namespace.clone()),
+                uid: Some(uid.to_owned()),
+                ..ObjectMeta::default()
+            },
+            target: ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Node".to_owned()),
+                name: Some(node.to_owned()),
+                ..ObjectReference::default()
+            },
+        };
+        let url = format!("/api/v1/namespaces/{}/pods", pod.namespace);
+        let data = serde_json::to_vec(&binding).unwrap_or_default();
+        let request = Request::new(url)
+            .create_subresource("binding", &pod.name, &PostParams::default(), data)
+            .map_err(|e| K8sError::Refused { code: 400, said: e.to_string() })?;
+        self.within(self.client.request::<Status>(request)).await.map(drop)
+    }
+
+    /// The node that a pod is bound to; [`K8sError::Gone`] where it is another pod by now.
+    ///
+    /// # Errors
+    /// [`K8sError`].
+    pub async fn node_of(&self, pod: &PodKey, uid: &str) -> Result<Option<String>, K8sError> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let found = self.within(api.get_opt(&pod.name)).await?;
+        match found.filter(|found| found.metadata.uid.as_deref() == Some(uid)) {
+            Some(found) => Ok(found.spec.and_then(|spec| spec.node_name)),
+            None => Err(K8sError::Gone(pod.clone())),
+        }
+    }
+
+    /// Says on a pod why it is not scheduled (condition `PodScheduled`, reason `Unschedulable`).
+    ///
+    /// # Errors
+    /// [`K8sError`].
+    pub async fn tell(&self, pod: &PodKey, uid: &str, message: &str) -> Result<(), K8sError> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let patch = json!({"metadata": {"uid": uid}, "status": {"conditions": [{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": cut(message),
+            "lastProbeTime": null,
+            "lastTransitionTime": now,
+        }]}});
+        let params = PatchParams::default();
+        let patch = Patch::Strategic(patch);
+        self.within(api.patch_status(&pod.name, &params, &patch)).await.map(drop)
+    }
+
+    /// Makes an event about a pod, as the default scheduler does.
+    ///
+    /// # Errors
+    /// [`K8sError`].
+    pub async fn note(&self, note: &Note, from: &str) -> Result<(), K8sError> {
+        let at = k8s_openapi::jiff::Timestamp::now();
+        // Named as client-go names them: by the pod and the instant.
+        let name = format!("{}.{:x}", note.pod.name, at.as_nanosecond());
+        let event = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": note.pod.namespace},
+            "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
+            "reportingController": from,
+            "reportingInstance": from,
+            "action": note.action,
+            "reason": note.reason,
+            "type": note.kind,
+            "note": cut(&note.message),
+            "regarding": {"apiVersion": "v1", "kind": "Pod", "name": note.pod.name,
+                "namespace": note.pod.namespace, "uid": note.uid},
+        });
+        let url = format!("/apis/events.k8s.io/v1/namespaces/{}/events", note.pod.namespace);
+        self.post(&url, &event).await
+    }
+
+    /// Makes an object.
+    async fn post(&self, url: &str, object: &impl Serialize) -> Result<(), K8sError> {
+        let data = serde_json::to_vec(object).unwrap_or_default();
+        let request = Request::new(url)
+            .create(&PostParams::default(), data)
+            .map_err(|e| K8sError::Refused { code: 400, said: e.to_string() })?;
+        self.within(self.client.request_text(request)).await.map(drop)
+    }
+
+    pub(crate) async fn within<T>(
+        &self,
+        asked: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, K8sError> {
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => {
+                let why = format!("no answer within {} s", PATIENCE.as_secs());
+                Err(K8sError::Unreachable { why })
+            }
+        }
+    }
+}

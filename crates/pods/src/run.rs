@@ -1,0 +1,295 @@
+//! The loop: hear, plan, bind, tell.
+
+use crate::scheduler::{Bind, Scheduler, Tell};
+use muster_engine_k8s::lease::{Candidate, Term};
+use muster_engine_k8s::mirror::{Change, Kind};
+use muster_engine_k8s::write::Note;
+use muster_engine_k8s::{Cluster, K8sError};
+use muster_model::Timestamp;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::sleep;
+
+/// Changes that wait to be taken in.
+const QUEUE: usize = 4096;
+
+/// After a change so long is waited for more, so that what comes together is planned together.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// Waiting pods are looked at so often, for what they are told and for what time alone changes.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A write that may go well a moment later is tried so often.
+const TRIES: u32 = 5;
+
+/// How pods are scheduled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The name by which pods choose this scheduler (`schedulerName`).
+    pub name: String,
+    /// The lease to hold; without one it schedules at once.
+    pub lease: Option<Candidate>,
+    /// So many writes at once.
+    pub connections: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { name: "muster".to_owned(), lease: None, connections: 64 }
+    }
+}
+
+/// What happened, for whoever looks on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// It schedules from here on.
+    Leads,
+    /// The whole cluster is known: so many nodes and pods with a node or in the queue.
+    Knows {
+        /// Nodes.
+        nodes: usize,
+        /// Pods.
+        pods: usize,
+    },
+    /// A pod was bound.
+    Bound(Bind),
+    /// A pod could not be bound, and why.
+    NotBound(Bind, K8sError),
+    /// A pod was told why it waits.
+    Told(Tell),
+    /// Starts that break a rule were left out.
+    Broken(Vec<String>),
+}
+
+/// A binding that was tried.
+struct Tried {
+    bind: Bind,
+    outcome: Result<(), K8sError>,
+}
+
+/// Schedules until the term is over, or `stop` says so.
+///
+/// # Errors
+/// [`K8sError`]: the term is over, or the cluster cannot be asked at all. Start again then: nothing
+/// is lost.
+pub async fn run(
+    cluster: Cluster,
+    settings: Settings,
+    mut stop: tokio::sync::watch::Receiver<bool>,
+    look_on: impl Fn(Happened) + Send + Sync + 'static,
+) -> Result<(), K8sError> {
+    let term = match &settings.lease {
+        None => Term::alone(),
+        Some(candidate) => tokio::select! {
+            term = cluster.lead(candidate) => term?,
+            _ = stop.changed() => return Ok(()),
+        },
+    };
+    look_on(Happened::Leads);
+    let look_on = Arc::new(look_on);
+    let lead = lead(&cluster, &settings, &term, stop, Arc::clone(&look_on)).await;
+    term.end();
+    if let Some(candidate) = &settings.lease {
+        // Where that fails it lapses.
+        let _ = cluster.resign(candidate).await;
+    }
+    lead
+}
+
+async fn lead(
+    cluster: &Cluster,
+    settings: &Settings,
+    term: &Term,
+    mut stop: tokio::sync::watch::Receiver<bool>,
+    look_on: Arc<impl Fn(Happened) + Send + Sync + 'static>,
+) -> Result<(), K8sError> {
+    // The state is filled within the term: what was known before it counts for nothing.
+    let (to, mut changes) = mpsc::channel(QUEUE);
+    let mut awaited = cluster.watch(to).await?;
+    let (tried_to, mut tried) = mpsc::unbounded_channel::<Tried>();
+    let writer = Writer {
+        cluster: cluster.clone(),
+        term: term.clone(),
+        name: settings.name.clone(),
+        slots: Arc::new(Semaphore::new(settings.connections.max(1))),
+    };
+    let mut scheduler = Scheduler::new(&settings.name);
+    let mut look = tokio::time::interval(LOOK);
+    let mut heard = false;
+    loop {
+        tokio::select! {
+            _ = stop.changed() => return Ok(()),
+            change = changes.recv() => {
+                let Some(change) = change else { return Ok(()) };
+                take(&mut scheduler, change, &mut awaited, &look_on);
+                sleep(GATHER).await;
+                heard = true;
+            }
+            Some(one) = tried.recv() => {
+                settle(&mut scheduler, one, &look_on);
+                heard = true;
+            }
+            _ = look.tick() => {
+                term.check()?;
+                if awaited.is_empty() {
+                    plan(&mut scheduler, &writer, &tried_to, &look_on);
+                    for tell in scheduler.tell(now()) {
+                        writer.tell(tell, Arc::clone(&look_on));
+                    }
+                }
+            }
+        }
+        while let Ok(change) = changes.try_recv() {
+            take(&mut scheduler, change, &mut awaited, &look_on);
+        }
+        while let Ok(one) = tried.try_recv() {
+            settle(&mut scheduler, one, &look_on);
+        }
+        if std::mem::take(&mut heard) && awaited.is_empty() {
+            plan(&mut scheduler, &writer, &tried_to, &look_on);
+        }
+    }
+}
+
+fn take(
+    scheduler: &mut Scheduler,
+    change: Change,
+    awaited: &mut BTreeSet<Kind>,
+    look_on: &Arc<impl Fn(Happened)>,
+) {
+    let listed = if let Change::Listed(kind, _) = &change { Some(*kind) } else { None };
+    if let Err(error) = scheduler.take(change, now()) {
+        tracing::error!(%error, "what the API server told could not be taken in");
+    }
+    if listed.is_some_and(|kind| awaited.remove(&kind)) && awaited.is_empty() {
+        let state = scheduler.mirror().state();
+        look_on(Happened::Knows { nodes: state.nodes.len(), pods: state.jobs.len() });
+    }
+}
+
+fn settle(scheduler: &mut Scheduler, tried: Tried, look_on: &Arc<impl Fn(Happened)>) {
+    match tried.outcome {
+        Ok(()) => look_on(Happened::Bound(tried.bind)),
+        Err(error) => {
+            if let Err(error) = scheduler.not_bound(tried.bind.job, now()) {
+                tracing::error!(%error, "a pod that was not bound could not be put back");
+            }
+            look_on(Happened::NotBound(tried.bind, error));
+        }
+    }
+}
+
+fn plan(
+    scheduler: &mut Scheduler,
+    writer: &Writer,
+    tried: &mpsc::UnboundedSender<Tried>,
+    look_on: &Arc<impl Fn(Happened) + Send + Sync + 'static>,
+) {
+    match scheduler.turn(now()) {
+        Ok(turn) => {
+            if !turn.broken.is_empty() {
+                look_on(Happened::Broken(turn.broken));
+            }
+            for bind in turn.bind {
+                writer.bind(bind, tried.clone());
+            }
+        }
+        Err(error) => tracing::error!(%error, "a turn could not be made"),
+    }
+}
+
+/// Writes, so many at once, as long as the term lasts.
+#[derive(Clone)]
+struct Writer {
+    cluster: Cluster,
+    term: Term,
+    name: String,
+    slots: Arc<Semaphore>,
+}
+
+impl Writer {
+    fn bind(&self, bind: Bind, tried: mpsc::UnboundedSender<Tried>) {
+        let writer = self.clone();
+        tokio::spawn(async move {
+            let Ok(slot) = writer.slots.acquire().await else { return };
+            let outcome = writer.try_bind(&bind).await;
+            let bound = outcome.is_ok();
+            let note = bound.then(|| note_of(&bind));
+            // Nobody listens any more once the term is over.
+            let _ = tried.send(Tried { bind, outcome });
+            if let Some(note) = note {
+                let noted = writer.cluster.note(&note, &writer.name).await;
+                noted.unwrap_or_else(|error| tracing::debug!(%error, "event"));
+            }
+            drop(slot);
+        });
+    }
+
+    async fn try_bind(&self, bind: &Bind) -> Result<(), K8sError> {
+        let mut wait = Duration::from_millis(50);
+        let mut tries = 0;
+        loop {
+            self.term.check()?;
+            let error = match self.cluster.bind(&bind.pod, &bind.uid, &bind.node).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            tries += 1;
+            // It may have been carried out though nothing was heard of it, or by the try before.
+            let there = self.cluster.node_of(&bind.pod, &bind.uid).await;
+            match there {
+                Ok(Some(node)) if node == bind.node => return Ok(()),
+                Ok(Some(_)) | Err(K8sError::Gone(_)) => return Err(error),
+                Ok(None) | Err(_) if error.is_passing() && tries < TRIES => {}
+                Ok(None) | Err(_) => return Err(error),
+            }
+            sleep(wait).await;
+            wait *= 2;
+        }
+    }
+
+    fn tell(&self, tell: Tell, look_on: Arc<impl Fn(Happened) + Send + Sync + 'static>) {
+        let writer = self.clone();
+        tokio::spawn(async move {
+            let Ok(slot) = writer.slots.acquire().await else { return };
+            if writer.term.check().is_err() {
+                return;
+            }
+            let told = writer.cluster.tell(&tell.pod, &tell.uid, &tell.message).await;
+            if let Err(error) = told {
+                tracing::debug!(%error, pod = %tell.pod, "condition");
+                return;
+            }
+            let note = Note {
+                pod: tell.pod.clone(),
+                uid: tell.uid.clone(),
+                kind: "Warning",
+                reason: "FailedScheduling",
+                action: "Scheduling",
+                message: tell.message.clone(),
+            };
+            let noted = writer.cluster.note(&note, &writer.name).await;
+            noted.unwrap_or_else(|error| tracing::debug!(%error, "event"));
+            look_on(Happened::Told(tell));
+            drop(slot);
+        });
+    }
+}
+
+fn note_of(bind: &Bind) -> Note {
+    Note {
+        pod: bind.pod.clone(),
+        uid: bind.uid.clone(),
+        kind: "Normal",
+        reason: "Scheduled",
+        action: "Binding",
+        message: format!("Successfully assigned {} to {}", bind.pod, bind.node),
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,218 @@
+//! What is to be done now: which pods are bound to which nodes, and what waiting ones are told.
+
+use crate::message;
+use muster_engine_k8s::mirror::{Change, Mirror};
+use muster_engine_k8s::read::PodKey;
+use muster_model::{
+    ApplyError, BackfillMode, Decision, JobId, Plan, Policy, Request, Start, Timestamp,
+};
+use muster_planner::{Budget, Planner};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Shapes of waiting pods that are explained in one turn at most.
+const EXPLAINED_MAX: usize = 16;
+
+/// A message that says something else than before is told again after so long.
+const AGAIN_MS: u64 = 30_000;
+
+/// So many pods are told something in one turn at most.
+const TOLD_MAX: usize = 512;
+
+/// A pod that is to be bound. Its room is taken already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// Its job.
+    pub job: JobId,
+    /// The pod.
+    pub pod: PodKey,
+    /// Its unique id.
+    pub uid: String,
+    /// The node.
+    pub node: String,
+}
+
+/// A pod that is told why it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tell {
+    /// The pod.
+    pub pod: PodKey,
+    /// Its unique id.
+    pub uid: String,
+    /// A sentence, counts by reason first.
+    pub message: String,
+}
+
+/// What one turn decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Pods to bind, a gang's one after the other.
+    pub bind: Vec<Bind>,
+    /// Jobs whose start would break a rule of plan-check: they are not started.
+    pub broken: Vec<String>,
+}
+
+/// The scheduler without clock or network.
+#[derive(Debug)]
+pub struct Scheduler {
+    mirror: Mirror,
+    planner: Planner,
+    /// When each waiting pod was told last, and what.
+    told: BTreeMap<PodKey, (Timestamp, String)>,
+}
+
+/// The policy for pods: by priority, then by age, and none is passed that has a promise.
+pub(crate) fn policy() -> Policy {
+    Policy { backfill: BackfillMode::Easy, ..Policy::default() }
+}
+
+impl Scheduler {
+    /// A scheduler of the pods that name it, with nothing known yet.
+    pub fn new(name: &str) -> Self {
+        let mirror = Mirror::new(name, policy());
+        let planner = Planner::new(mirror.state());
+        Self { mirror, planner, told: BTreeMap::new() }
+    }
+
+    /// What is known.
+    pub fn mirror(&self) -> &Mirror {
+        &self.mirror
+    }
+
+    /// Takes in what the API server told.
+    ///
+    /// # Errors
+    /// [`ApplyError`]: a fault of the mirror.
+    pub fn take(&mut self, change: Change, now: Timestamp) -> Result<(), ApplyError> {
+        self.mirror.take(change, now)
+    }
+
+    /// A binding was not made: the pod waits again.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    pub fn not_bound(&mut self, job: JobId, now: Timestamp) -> Result<(), ApplyError> {
+        self.mirror.not_bound(job, now)
+    }
+
+    /// Plans, and takes the room of what starts.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    pub fn turn(&mut self, now: Timestamp) -> Result<Turn, ApplyError> {
+        self.mirror.settle(now)?;
+        let plan = self.planner.plan(self.mirror.state(), now, Budget::UNLIMITED);
+        let mut turn = Turn::default();
+        let mut broken = BTreeSet::new();
+        for violation in muster_plan_check::check(self.mirror.state(), &plan) {
+            turn.broken.push(violation.to_string());
+            broken.extend(violation.jobs);
+        }
+        let mut started = Vec::new();
+        for starts in sound(&plan, &broken) {
+            for start in starts {
+                if let Some(bind) = self.bind(start) {
+                    self.mirror.assume(start.job, &start.placement, start.time_limit, now)?;
+                    self.told.remove(&bind.pod);
+                    turn.bind.push(bind);
+                    started.push(start.job);
+                }
+            }
+        }
+        self.mirror.assumed(&started, now)?;
+        Ok(turn)
+    }
+
+    fn bind(&self, start: &Start) -> Option<Bind> {
+        let pod = self.mirror.pod(start.job)?;
+        let node = self.mirror.state().nodes.get(&start.placement.nodes.first()?.node)?;
+        Some(Bind {
+            job: start.job,
+            pod: pod.key.clone(),
+            uid: pod.uid.clone(),
+            node: node.name.clone(),
+        })
+    }
+
+    /// What waiting pods are told: those that were told nothing yet, and those for whom it is
+    /// another sentence by now. Asked after a turn.
+    pub fn tell(&mut self, now: Timestamp) -> Vec<Tell> {
+        let mut tells: Vec<Tell> = Vec::new();
+        for (record, why) in self.mirror.kept() {
+            tells.extend(
+                due(&self.told, record.told.as_deref(), &record.key, &why, now).map(|message| {
+                    Tell { pod: record.key.clone(), uid: record.uid.clone(), message }
+                }),
+            );
+        }
+        let waiting: Vec<JobId> = self.mirror.state().index.pending.iter().copied().collect();
+        let mut texts: BTreeMap<(Request, bool), String> = BTreeMap::new();
+        for id in waiting {
+            if tells.len() >= TOLD_MAX {
+                break;
+            }
+            let Some(job) = self.mirror.state().jobs.get(&id).cloned() else { continue };
+            let Some(record) = self.mirror.pod(id) else { continue };
+            let (key, uid, known) = (record.key.clone(), record.uid.clone(), record.told.clone());
+            let recently = self.told.get(&key).is_some_and(|(at, _)| now.ms_since(*at) < AGAIN_MS);
+            if recently {
+                continue;
+            }
+            let shape = (job.spec.request.clone(), job.spec.gang.is_some());
+            let text = match texts.get(&shape) {
+                Some(text) => text.clone(),
+                None if texts.len() >= EXPLAINED_MAX => continue,
+                None => {
+                    let text = message::of(&mut self.planner, &self.mirror, &job, now);
+                    texts.insert(shape, text.clone());
+                    text
+                }
+            };
+            if text.is_empty() {
+                continue;
+            }
+            tells.extend(due(&self.told, known.as_deref(), &key, &text, now).map(|message| Tell {
+                pod: key,
+                uid,
+                message,
+            }));
+        }
+        for tell in &tells {
+            self.told.insert(tell.pod.clone(), (now, tell.message.clone()));
+        }
+        if self.told.len() > 2 * (self.mirror.state().index.pending.len() + TOLD_MAX) {
+            let mirror = &self.mirror;
+            self.told.retain(|key, _| mirror.job(key).is_some());
+        }
+        tells
+    }
+}
+
+/// The message where the pod has to be told it now.
+fn due(
+    told: &BTreeMap<PodKey, (Timestamp, String)>,
+    known: Option<&str>,
+    pod: &PodKey,
+    message: &str,
+    now: Timestamp,
+) -> Option<String> {
+    let message = muster_engine_k8s::write::cut(message);
+    let says_so = known == Some(message.as_str());
+    match told.get(pod) {
+        Some((at, last)) => {
+            (*last != message && now.ms_since(*at) >= AGAIN_MS && !says_so).then_some(message)
+        }
+        None => (!says_so).then_some(message),
+    }
+}
+
+/// The starts of a plan of which no job breaks a rule, all that start together or none.
+fn sound<'a>(plan: &'a Plan, broken: &BTreeSet<JobId>) -> Vec<&'a Vec<Start>> {
+    let starts = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Start(starts) => Some(starts),
+        _ => None,
+    });
+    starts.filter(|starts| starts.iter().all(|start| !broken.contains(&start.job))).collect()
+}
+
+#[cfg(test)]
+mod tests;
