@@ -78,6 +78,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// What tests may see beside that; not compared the other way.
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("planner", &["plan-check", "scenario", "test-kit"]),
+    ("engine-k8s", &["pods"]),
     ("sim", &["test-kit"]),
     ("control", &["test-kit", "sim"]),
     ("daemon", &["client"]),
