@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
 use muster_engine_slurm::read::{CALLS, Cluster, Order, read};
-use muster_engine_slurm::{Commands, Pace, SlurmError};
+use muster_engine_slurm::{Commands, Pace, Rest, SlurmError};
 use muster_model::{JobId, Seconds, Timestamp};
 use muster_shadow::{Entry, Look, Waiting, look};
 
@@ -50,6 +50,10 @@ pub(crate) struct SlurmArgs {
     /// The slurm.conf of the Slurm to look at, in place of the machine's
     #[arg(long, value_name = "FILE")]
     conf: Option<PathBuf>,
+    /// Ask this slurmrestd for jobs, nodes and reservations, with the token in SLURM_JWT:
+    /// unix:/path/of/its/socket or http://host:port; the commands where it does not answer
+    #[arg(long, value_name = "URL")]
+    rest: Option<String>,
     /// Whose order the queue has: Slurm's priorities, or one of muster's on Slurm's records
     #[arg(long, value_enum, default_value_t = OrderBy::Slurm)]
     order: OrderBy,
@@ -116,6 +120,9 @@ fn slurm(args: &SlurmArgs) -> Outcome {
     if let Some(conf) = &args.conf {
         commands = commands.with_conf(conf);
     }
+    if let Some(url) = &args.rest {
+        commands = commands.with_rest(Rest::as_caller(url).map_err(|error| failed(&error))?);
+    }
     let jobs: Vec<JobId> = args.jobs.iter().copied().map(JobId).collect();
     let mut pace = Pace::new(LOOKS.0, LOOKS.1, args.calls_per_minute);
     let mut before = None;
@@ -123,6 +130,9 @@ fn slurm(args: &SlurmArgs) -> Outcome {
         let begin = Instant::now();
         let seen = see(&commands, &jobs, args.order);
         let took = begin.elapsed();
+        if let Some(trouble) = commands.rest().and_then(Rest::trouble) {
+            say::note(&format!("{trouble} [{}]; the commands were asked instead", trouble.code()));
+        }
         let mut changed = false;
         match seen {
             Ok((cluster, look)) => {

@@ -22,6 +22,10 @@ section! {
         /// The folder of Slurm's commands; without it `PATH` and where sites put them, muster's own
         /// links passed over.
         commands: Option<PathBuf> = None, "path", restart;
+        /// A slurmrestd that is asked for jobs, nodes and reservations before the commands are:
+        /// `unix:/path/of/its/socket` or `http://host:port`, with the token in the daemon's
+        /// `SLURM_JWT`.
+        rest: Option<String> = None, "text", restart;
         /// Slurm is asked how its jobs stand no more often than this.
         poll_least: Duration = Duration(2), "duration", restart;
         /// Slurm is asked at least this often, also while nothing changes there.

@@ -5,7 +5,7 @@ use crate::setup::Setup;
 use muster_config::{Config, Practice, PracticeSection, SlurmSection};
 use muster_engine::{Engine, EngineError};
 use muster_engine_local::{LocalConfig, LocalEngine, PracticeSpec};
-use muster_engine_slurm::{Commands, SlurmConfig, SlurmEngine, SlurmError};
+use muster_engine_slurm::{Commands, Rest, SlurmConfig, SlurmEngine, SlurmError};
 use muster_model::{EngineName, Node, Partition, PartitionState, State};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -147,6 +147,9 @@ fn start_slurm(section: &SlurmSection, state_dir: &Path) -> Result<SlurmEngine, 
     let mut commands = commands.map_err(failed)?;
     if let Some(conf) = &section.conf {
         commands = commands.with_conf(conf);
+    }
+    if let Some(url) = &section.rest {
+        commands = commands.with_rest(Rest::as_caller(url).map_err(failed)?);
     }
     let partitions: BTreeMap<String, String> = section.partitions.clone();
     SlurmEngine::start(SlurmConfig {

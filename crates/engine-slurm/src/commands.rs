@@ -1,6 +1,6 @@
 //! Slurm's commands: found by absolute path, never muster's own, bounded in time and size.
 
-use crate::SlurmError;
+use crate::{Rest, SlurmError};
 use std::ffi::OsStr;
 use std::io::{Read, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -27,6 +27,7 @@ pub struct Commands {
     squeue: PathBuf,
     scontrol: PathBuf,
     conf: Option<PathBuf>,
+    rest: Option<Rest>,
     limit: Duration,
     bytes_max: u64,
 }
@@ -56,6 +57,7 @@ impl Commands {
             squeue: find("squeue", folders)?,
             scontrol: find("scontrol", folders)?,
             conf: None,
+            rest: None,
             limit: LIMIT,
             bytes_max: BYTES_MAX,
         })
@@ -66,6 +68,18 @@ impl Commands {
     pub fn with_conf(mut self, conf: &Path) -> Self {
         self.conf = Some(conf.to_owned());
         self
+    }
+
+    /// What slurmrestd tells is asked of it, and of the commands only where it does not answer.
+    #[must_use]
+    pub fn with_rest(mut self, rest: Rest) -> Self {
+        self.rest = Some(rest);
+        self
+    }
+
+    /// The slurmrestd that is asked first.
+    pub const fn rest(&self) -> Option<&Rest> {
+        self.rest.as_ref()
     }
 
     /// Each command has this long.

@@ -45,6 +45,14 @@ pub enum SlurmError {
         /// The bound.
         bytes: u64,
     },
+    /// A slurmrestd that cannot be asked.
+    #[error("slurmrestd {url}: {what}")]
+    Rest {
+        /// As it was named.
+        url: String,
+        /// Why.
+        what: String,
+    },
     /// What a command said cannot be read.
     #[error("{command}: cannot read its answer: {what}")]
     Answer {
@@ -61,6 +69,7 @@ impl SlurmError {
         match self {
             Self::Missing { .. } | Self::Own { .. } => "E_SLURM_COMMAND",
             Self::Failed { .. } | Self::Late { .. } => "E_SLURM_FAILED",
+            Self::Rest { .. } => "E_SLURM_REST",
             Self::Long { .. } | Self::Answer { .. } => "E_SLURM_ANSWER",
         }
     }

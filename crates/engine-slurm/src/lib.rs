@@ -16,9 +16,11 @@ pub mod init;
 mod pace;
 mod past;
 pub mod read;
+mod rest;
 
 pub use commands::Commands;
 pub use engine::{SlurmConfig, SlurmEngine};
 pub use error::SlurmError;
 pub use pace::Pace;
 pub use past::Past;
+pub use rest::Rest;

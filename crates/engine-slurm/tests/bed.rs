@@ -3,8 +3,8 @@
 //! `cargo xtask test --only slurm` starts one and names its configuration in
 //! `MUSTER_TEST_SLURM_CONF`. Without that nothing is tested here.
 
-use muster_engine_slurm::read::{Cluster, JobStanding, Order, read};
-use muster_engine_slurm::{Commands, Past};
+use muster_engine_slurm::read::{Cluster, JobRecord, JobStanding, Order, read};
+use muster_engine_slurm::{Commands, Past, Rest};
 use muster_model::{Exclusive, FairShare, JobId, Timestamp};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,11 @@ fn what_was_used_and_what_ended_are_read_as_slurm_has_them() {
     };
     let begin = now();
     let job = bed.submit(&["-N1", "-n2", "-t", "5"]);
-    bed.once_running(&[job]);
+    once(|| {
+        let cluster = bed.once_running(&[job]);
+        let started = cluster.job(job.0).and_then(JobRecord::started)?;
+        (cluster.now.since(started).0 >= 3).then_some(())
+    });
     let ended = Command::new("scancel")
         .arg(job.to_string())
         .env("SLURM_CONF", &bed.conf)
@@ -145,27 +149,89 @@ fn what_was_used_and_what_ended_are_read_as_slurm_has_them() {
         text.lines().find(own).map(str::to_owned)
     });
     assert!(row.contains("|root|research|main|") && row.contains("CANCELLED"), "{row}");
-    // Slurm counts anew every few seconds here; what it has counted ranks users alike on both sides.
-    let same = once(|| {
+    // What Slurm has billed is what fair share weighs, to the second.
+    let rows = once(|| {
         let cluster = bed.read().ordered(Order::Multifactor);
         assert!(cluster.config.weighing.weights.fair_share > 0);
         let (state, _) = cluster.state().expect("a state");
         let shares = FairShare::new(&state, cluster.now);
-        let rows: Vec<(u64, u64)> = cluster
-            .associations
-            .rows
-            .iter()
-            .filter_map(|row| {
-                let user = row.user.as_deref()?;
-                let own = shares.factor(&row.account, user) / 10_000_000;
-                Some((u64::from(row.factor_milli / 10), own))
-            })
-            .collect();
-        let all = rows.len() == 3 && rows.iter().all(|(theirs, own)| theirs.abs_diff(*own) <= 1);
-        let used = cluster.associations.rows.iter().any(|row| row.usage > 0);
-        (used && all).then_some(rows)
+        let own = |account: &str, user: &str| shares.row(account, user).map(|row| row.raw_usage);
+        let users = cluster.associations.rows.iter().filter_map(|row| {
+            let user = row.user.as_deref()?;
+            Some((row.usage, own(&row.account, user)))
+        });
+        let users: Vec<(u64, Option<u64>)> = users.collect();
+        users.iter().any(|(used, _)| *used > 0).then_some(users)
     });
-    assert_eq!(same.len(), 3);
+    assert_eq!(rows.len(), 3);
+    assert!(rows.iter().all(|(theirs, own)| Some(*theirs) == *own), "{rows:?}");
+}
+
+/// What slurmrestd tells, over its socket and with a token over its port, is what the commands tell.
+#[test]
+fn a_slurm_is_the_same_by_slurmrestd_and_by_its_commands() {
+    let Some(bed) = Bed::find() else {
+        eprintln!("skipped: MUSTER_TEST_SLURM_CONF is not set; cargo xtask test --only slurm");
+        return;
+    };
+    let control = |words: &[&str]| {
+        let said = Command::new("scontrol")
+            .args(words)
+            .env("SLURM_CONF", &bed.conf)
+            .output()
+            .expect("scontrol");
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    };
+    let gang = bed.submit(&["-N2", "--gres=gpu:h100:3", "-c2", "--mem=1000", "-t", "30"]);
+    bed.once_running(&[gang]);
+    bed.submit(&["--array=0-9%2", "-N4", "--exclusive", "-t", "5", "--comment", "ein Ümlaut; x=1"]);
+    bed.submit(&["--hold", "-C", "rack1", "-p", "back", "-t", "5"]);
+    control(&["update", "NodeName=n5", "State=DRAIN", "Reason=bad disk State=DOWN"]);
+    control(&[
+        "create",
+        "reservation",
+        "ReservationName=maint",
+        "StartTime=now+1hour",
+        "Duration=60",
+        "Nodes=n[2-3]",
+        "Users=root,nobody",
+        "Flags=MAINT",
+    ]);
+    let dir = bed.conf.parent().expect("a folder");
+    let socket = Rest::at(&format!("unix:{}", dir.join("rest/socket").display())).expect("a URL");
+    let conf = std::fs::read_to_string(&bed.conf).expect("slurm.conf");
+    let token = control(&["token", "lifespan=600"]);
+    let token = token.strip_prefix("SLURM_JWT=").expect("a token");
+    let at = now();
+    let seen = |commands: &Commands| {
+        let cluster = read(commands, at).expect("read");
+        let (state, left_out) = cluster.state().expect("a state");
+        assert!(left_out.is_empty(), "{left_out:?}");
+        (cluster.nodes, cluster.reservations, state)
+    };
+    let by_commands = seen(&bed.commands);
+    let mut ways = vec![socket];
+    if let Some(port) = rest_port(&conf) {
+        let port = Rest::at(&format!("http://127.0.0.1:{port}")).expect("a URL");
+        ways.push(port.with_token("root", token).expect("a token"));
+    }
+    for rest in ways {
+        let by_rest = seen(&bed.commands.clone().with_rest(rest.clone()));
+        assert_eq!(rest.trouble(), None, "the commands were asked");
+        assert_eq!(by_rest, by_commands);
+    }
+    let nobody = Rest::at("unix:/nonexistent/socket").expect("a URL");
+    assert_eq!(seen(&bed.commands.clone().with_rest(nobody.clone())), by_commands);
+    assert_eq!(nobody.trouble().map(|trouble| trouble.code()), Some("E_SLURM_FAILED"));
+    control(&["delete", "ReservationName=maint"]);
+    control(&["update", "NodeName=n5", "State=RESUME"]);
+}
+
+/// The port beside the bed's other ones on which slurmrestd wants a token.
+fn rest_port(conf: &str) -> Option<u16> {
+    let line = conf.lines().find_map(|line| line.strip_prefix("AccountingStoragePort="))?;
+    line.parse::<u16>().ok().map(|slurmdbd| slurmdbd + 1)
 }
 
 fn once<T>(mut seen: impl FnMut() -> Option<T>) -> T {

@@ -285,6 +285,40 @@ mod tests {
         assert_eq!((early.id, early.nodes.as_str(), early.could()), (2, "n2", true));
     }
 
+    /// One node of four CPUs that a job has whole, in a partition with these rules, and job 2.
+    fn under(rules: &str) -> Look {
+        let jobs = format!(
+            r#"{{"jobs":[{{"job_id":1,"job_state":"RUNNING","partition":"p","nodes":"n1","cpus":4,
+            "node_count":1,"tasks":1,"time_limit":60,"start_time":1000,"user_name":"ada",
+            "tres_req_str":"cpu=4,node=1"}}{}]}}"#,
+            job(2, 1, "Resources").replace(r#""state_reason""#, r#""qos":"low","state_reason""#)
+        );
+        let answers = Answers {
+            config: "ClusterName = c\n".to_owned(),
+            nodes: "NodeName=n1 CPUTot=4 State=ALLOCATED\n".to_owned(),
+            partitions: format!("PartitionName=p Nodes=n1 State=UP {rules}\n"),
+            jobs: jobs.into_bytes(),
+            ..Answers::default()
+        };
+        look(&understand(&answers, NOW).expect("understood"), &[]).expect("seen")
+    }
+
+    #[test]
+    fn jobs_share_cpus_where_the_partition_forces_them_to() {
+        assert_eq!(under("OverSubscribe=NO").early, []);
+        let look = under("OverSubscribe=FORCE:2");
+        let [early] = look.early.as_slice() else { panic!("{look:?}") };
+        assert_eq!((early.id, early.nodes.as_str(), early.could()), (2, "n1", true));
+    }
+
+    #[test]
+    fn a_job_that_its_partition_does_not_let_in_is_named_with_the_rule() {
+        let look = under("OverSubscribe=FORCE:2 AllowQos=high");
+        assert_eq!((look.early.len(), look.waiting.len()), (0, 0));
+        assert_eq!(look.left_out[0].why, "partition p is not for QOS low");
+        assert_eq!(under("AllowQos=high,low").waiting.len(), 1);
+    }
+
     #[test]
     fn under_fair_share_who_used_less_by_slurms_records_comes_first() {
         let row = |account: &str, user: &str, parent: &str, used: u32| {

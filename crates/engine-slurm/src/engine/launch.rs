@@ -123,7 +123,7 @@ pub(super) fn is_unreachable(error: &SlurmError) -> bool {
         }
         // An answer that is no number may be one of a job that was taken.
         SlurmError::Late { .. } | SlurmError::Answer { .. } | SlurmError::Long { .. } => true,
-        SlurmError::Missing { .. } | SlurmError::Own { .. } => true,
+        SlurmError::Missing { .. } | SlurmError::Own { .. } | SlurmError::Rest { .. } => true,
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A whole number: plain up to Slurm 22.05, `{"set": …, "infinite": …, "number": …}` after that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Number {
+pub(crate) enum Number {
     /// Nothing was said.
     #[default]
     Unset,
@@ -16,7 +16,7 @@ pub(super) enum Number {
 
 impl Number {
     /// The number, where there is one.
-    pub(super) const fn get(self) -> Option<u64> {
+    pub(crate) const fn get(self) -> Option<u64> {
         match self {
             Self::Of(number) => Some(number),
             Self::Unset | Self::Infinite => None,
@@ -24,7 +24,7 @@ impl Number {
     }
 
     /// The number, where there is one and it is not zero: zero often stands for nothing.
-    pub(super) fn some(self) -> Option<u32> {
+    pub(crate) fn some(self) -> Option<u32> {
         self.get().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0)
     }
 }
@@ -89,16 +89,16 @@ impl<'de> Deserialize<'de> for Number {
 
 /// Words: one text up to some version, a list of texts after it, or null.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Words(pub(super) Vec<String>);
+pub(crate) struct Words(pub(crate) Vec<String>);
 
 impl Words {
     /// True where the word is among them, in any case.
-    pub(super) fn has(&self, word: &str) -> bool {
+    pub(crate) fn has(&self, word: &str) -> bool {
         self.0.iter().any(|own| own.eq_ignore_ascii_case(word))
     }
 
     /// All of them as one list.
-    pub(super) fn joined(&self) -> String {
+    pub(crate) fn joined(&self) -> String {
         self.0.join(",")
     }
 }

@@ -10,7 +10,7 @@ mod cluster;
 mod config;
 mod driven;
 mod jobs;
-mod json;
+pub(crate) mod json;
 mod licences;
 mod nodes;
 mod order;
@@ -26,10 +26,11 @@ pub use cluster::{Cluster, LeftOut};
 pub use config::Config;
 pub use driven::{AHEAD_MAX, Driven, LEASE_PREFIX, Mark, Target, lease_name};
 pub use jobs::{JobRecord, JobStanding};
+pub(crate) use json::{Number, Words};
 pub use order::Order;
 pub use record::Record;
 
-use crate::{Commands, SlurmError};
+use crate::{Commands, Rest, SlurmError};
 use muster_model::{Licence, Node, Timestamp};
 pub use partitions::PartitionRecord;
 pub use reservations::ReservationRecord;
@@ -90,13 +91,13 @@ impl Answers {
     pub fn ask(commands: &Commands) -> Result<Self, SlurmError> {
         Ok(Self {
             config: commands.scontrol(&["show", "config"])?,
-            nodes: commands.scontrol(&NODES)?,
+            nodes: nodes_of(commands)?,
             partitions: commands.scontrol(&["-o", "--all", "show", "partition"])?,
-            reservations: commands.scontrol(&RESERVATIONS)?,
+            reservations: reservations_of(commands)?,
             licences: commands.scontrol(&["-o", "show", "licenses"])?,
             topology: told(commands.scontrol(&["-o", "show", "topology"]))?,
             associations: told(commands.scontrol(&["-o", "show", "assoc_mgr", "flags=assoc,qos"]))?,
-            jobs: commands.squeue(&JOBS)?,
+            jobs: jobs_of(commands)?,
         })
     }
 
@@ -105,9 +106,9 @@ impl Answers {
     /// # Errors
     /// As [`Answers::ask`].
     pub fn refresh(&mut self, commands: &Commands) -> Result<(), SlurmError> {
-        self.nodes = commands.scontrol(&NODES)?;
-        self.reservations = commands.scontrol(&RESERVATIONS)?;
-        self.jobs = commands.squeue(&JOBS)?;
+        self.nodes = nodes_of(commands)?;
+        self.reservations = reservations_of(commands)?;
+        self.jobs = jobs_of(commands)?;
         Ok(())
     }
 }
@@ -115,6 +116,21 @@ impl Answers {
 const NODES: [&str; 4] = ["-o", "--all", "show", "node"];
 const RESERVATIONS: [&str; 3] = ["-o", "show", "reservation"];
 const JOBS: [&str; 2] = ["--all", "--json"];
+
+fn nodes_of(commands: &Commands) -> Result<String, SlurmError> {
+    let asked = || commands.scontrol(&NODES);
+    commands.rest().map_or_else(asked, |rest| rest.or_else(Rest::nodes, asked))
+}
+
+fn reservations_of(commands: &Commands) -> Result<String, SlurmError> {
+    let asked = || commands.scontrol(&RESERVATIONS);
+    commands.rest().map_or_else(asked, |rest| rest.or_else(Rest::reservations, asked))
+}
+
+fn jobs_of(commands: &Commands) -> Result<Vec<u8>, SlurmError> {
+    let asked = || commands.squeue(&JOBS);
+    commands.rest().map_or_else(asked, |rest| rest.or_else(Rest::jobs, asked))
+}
 
 /// Nothing, where the command itself says that it cannot tell.
 fn told(answer: Result<String, SlurmError>) -> Result<String, SlurmError> {

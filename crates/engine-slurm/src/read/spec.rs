@@ -21,6 +21,7 @@ pub(super) fn of(
     let names: Vec<String> =
         job.partition.joined().split(',').map(str::to_owned).filter(|n| !n.is_empty()).collect();
     let waits = job.standing() == JobStanding::Waiting;
+    let names = if waits { allowed(job, partitions, names)? } else { names };
     let eligible = job.eligible_time.get().and_then(|at| i64::try_from(at).ok());
     let limit = match job.time_limit {
         Number::Of(minutes) => Some(TimeLimit::Of(Seconds::minutes(minutes))),
@@ -48,6 +49,23 @@ pub(super) fn of(
         dependency: dependency::parse(&dependency).map_err(|problem| problem.what)?,
         ..JobSpec::default()
     })
+}
+
+/// The partitions that let the job in, of those that it names; the first reason where none does.
+fn allowed(
+    job: &JobRecord,
+    partitions: &[PartitionRecord],
+    names: Vec<String>,
+) -> Result<Vec<String>, String> {
+    let (account, qos) = (job.account.joined(), job.qos.joined());
+    let of = |name: &String| partitions.iter().find(|p| p.partition.name == *name);
+    let forbids = |name: &String| of(name).and_then(|p| p.forbids(&account, &qos));
+    let why = names.first().and_then(forbids);
+    let rest: Vec<String> = names.into_iter().filter(|name| forbids(name).is_none()).collect();
+    match why {
+        Some(why) if rest.is_empty() => Err(why),
+        _ => Ok(rest),
+    }
 }
 
 fn request(
