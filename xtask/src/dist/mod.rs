@@ -33,7 +33,16 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
 /// The binary of the package: linked against this machine's C library, so that it can load
 /// NVIDIA's library and ask every source of users that the machine has.
 fn build(profile: &str) -> Result<PathBuf, String> {
-    let args = ["build", "--locked", "--package", "muster", "--profile", profile];
+    let args = [
+        "build",
+        "--locked",
+        "--package",
+        "muster",
+        "--features",
+        "kubernetes",
+        "--profile",
+        profile,
+    ];
     sh::run(&mut sh::cargo(&args))?;
     Ok(root::target().join(folder(profile)).join("muster"))
 }
@@ -41,8 +50,18 @@ fn build(profile: &str) -> Result<PathBuf, String> {
 /// The binary that runs anywhere; `docs/operations/install.md` says what it cannot do.
 fn build_static(profile: &str) -> Result<PathBuf, String> {
     let target = if has_musl() { MUSL } else { GNU };
-    let args =
-        ["build", "--locked", "--package", "muster", "--profile", profile, "--target", target];
+    let args = [
+        "build",
+        "--locked",
+        "--package",
+        "muster",
+        "--features",
+        "kubernetes",
+        "--profile",
+        profile,
+        "--target",
+        target,
+    ];
     let mut build = sh::cargo(&args);
     // Named by target, so that build scripts and macros stay as they are.
     let flags = "-C target-feature=+crt-static -C relocation-model=static";

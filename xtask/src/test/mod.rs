@@ -4,6 +4,7 @@ mod build;
 mod deny;
 mod e2e;
 mod examples;
+mod k8s;
 mod slurm;
 mod vm;
 
@@ -36,6 +37,7 @@ const STAGES: &[(&str, Run)] = &[
     ("web", |_, report| web::checks(report)),
     ("e2e", e2e::checks),
     ("slurm", slurm::checks),
+    ("k8s", k8s::checks),
     ("demo", |_, report| report.check("the pipeline", demo::smoke)),
     ("bench", |_, report| report.check("every figure, small", bench::smoke)),
     ("dist", |options, report| dist::checks(options.long, report)),
