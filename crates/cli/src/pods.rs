@@ -33,10 +33,11 @@ pub(crate) struct KubernetesArgs {
 
 #[cfg(not(feature = "kubernetes"))]
 pub(crate) fn run(_args: &KubernetesArgs) -> Outcome {
-    Err(crate::say::Failure::new(
+    let code = "E_K8S_NOT_BUILT";
+    Err(crate::say::Failure::new(format!(
         "this muster was built without Kubernetes: build it with `--features kubernetes`, or take \
-         a released one [E_K8S_NOT_BUILT]",
-    ))
+         a released one [{code}]"
+    )))
 }
 
 #[cfg(feature = "kubernetes")]
