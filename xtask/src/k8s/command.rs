@@ -9,7 +9,7 @@ use crate::bed::Record;
 use crate::sh;
 
 const USAGE: &str = "\
-usage: cargo xtask k8s up [--nodes N] [--gpus G] [--scheduler] [--players none|fast|real]
+usage: cargo xtask k8s up [--nodes N] [--gpus G] [--scheduler] [--players none|fast]
        cargo xtask k8s down|status";
 
 /// The most nodes that a bed is asked for.
@@ -47,8 +47,7 @@ fn shape(words: &[String]) -> Result<Shape, String> {
         None => SMALL.players,
         Some("none") => Players::None,
         Some("fast") => Players::Fast,
-        Some("real") => Players::Real,
-        Some(other) => return Err(format!("--players {other}: there are none, fast and real")),
+        Some(other) => return Err(format!("--players {other}: there are none and fast")),
     };
     args.finish()?;
     Ok(Shape { nodes, gpus, scheduler, players })
@@ -107,9 +106,9 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_as_usual() {
-        let shape = read(&["--nodes", "9", "--scheduler", "--players=real"]).expect("right");
+        let shape = read(&["--nodes", "9", "--scheduler", "--players=none"]).expect("right");
         assert_eq!((shape.nodes, shape.gpus, shape.scheduler), (9, SMALL.gpus, true));
-        assert_eq!(shape.players, Players::Real);
+        assert_eq!(shape.players, Players::None);
     }
 
     #[test]

@@ -21,8 +21,6 @@ pub(crate) enum Players {
     None,
     /// Bound pods run at once, and those of a job succeed after a moment.
     Fast,
-    /// What a pod's containers are to run runs, as processes of this host.
-    Real,
 }
 
 /// How a bed looks.
@@ -109,7 +107,6 @@ impl Bed {
         let mode = match shape.players {
             Players::None => return Ok(()),
             Players::Fast => "fast",
-            Players::Real => "real",
         };
         let port = self.ports.kubelet.to_string();
         let words = ["play", "--mode", mode, "--port", &port, "--dir", "."].map(str::to_owned);
