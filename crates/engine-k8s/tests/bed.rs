@@ -5,17 +5,19 @@
 //! meet each other.
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::events::v1::Event;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Request;
 use kube::{Client, ResourceExt};
 use muster_engine_k8s::Cluster;
 use muster_engine_k8s::lease::Candidate;
 use muster_pods::{Happened, Settings};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -30,6 +32,51 @@ fn kubeconfig() -> Option<PathBuf> {
         eprintln!("skipped: MUSTER_TEST_KUBECONFIG names no cluster (cargo xtask k8s up)");
     }
     found
+}
+
+/// Where objects of the kinds that the manifest has are made.
+fn url(kind: &str, namespace: Option<&str>) -> String {
+    let (group, plural) = match kind {
+        "Namespace" => ("api/v1", "namespaces"),
+        "ServiceAccount" => ("api/v1", "serviceaccounts"),
+        "ClusterRole" => ("apis/rbac.authorization.k8s.io/v1", "clusterroles"),
+        "ClusterRoleBinding" => ("apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
+        "Role" => ("apis/rbac.authorization.k8s.io/v1", "roles"),
+        "RoleBinding" => ("apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+        "Deployment" => ("apis/apps/v1", "deployments"),
+        other => panic!("the manifest has a {other}"),
+    };
+    match namespace {
+        Some(namespace) => format!("/{group}/namespaces/{namespace}/{plural}"),
+        None => format!("/{group}/{plural}"),
+    }
+}
+
+/// The first value of a field of a document.
+fn field<'a>(document: &'a str, name: &str) -> Option<&'a str> {
+    document.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim)
+}
+
+/// Makes every object of `packaging/kubernetes/muster.yaml`, as it is written.
+async fn install(client: &Client) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes/muster.yaml");
+    let manifest = std::fs::read_to_string(file).expect("the manifest");
+    for document in manifest.split("\n---\n") {
+        let kind = field(document, "kind:").expect("a kind");
+        let namespaced = !matches!(kind, "Namespace" | "ClusterRole" | "ClusterRoleBinding");
+        let namespace = namespaced.then(|| field(document, "namespace:").expect("a namespace"));
+        let request = Request::new(url(kind, namespace));
+        let made = request.create(&PostParams::default(), document.as_bytes().to_vec());
+        let mut request = made.expect("a request");
+        let yaml = "application/yaml".parse().expect("a type");
+        request.headers_mut().insert("content-type", yaml);
+        match client.request_text(request).await {
+            Ok(_) => {}
+            // The bed makes it for the service account.
+            Err(kube::Error::Api(status)) if kind == "Namespace" && status.code == 409 => {}
+            Err(error) => panic!("{kind}: {error}"),
+        }
+    }
 }
 
 /// A test's part of the bed.
@@ -140,14 +187,18 @@ impl Part {
     }
 
     async fn run(&self, lease: Option<&str>) -> Running {
-        let cluster = Cluster::find(Some(&self.kubeconfig)).await.expect("the bed");
-        let (stop, stopped) = watch::channel(false);
         let lease = lease.map(|identity| Candidate {
             namespace: self.name.clone(),
             name: self.name.clone(),
             identity: identity.to_owned(),
         });
         let settings = Settings { name: self.name.clone(), lease, ..Settings::default() };
+        self.run_as(&self.kubeconfig, settings).await
+    }
+
+    async fn run_as(&self, kubeconfig: &Path, settings: Settings) -> Running {
+        let cluster = Cluster::find(Some(kubeconfig)).await.expect("the bed");
+        let (stop, stopped) = watch::channel(false);
         let (bound, leads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (counts, terms) = (Arc::clone(&bound), Arc::clone(&leads));
         let look_on = move |happened: Happened| match happened {
@@ -291,5 +342,40 @@ async fn of_two_one_schedules_and_the_other_follows_when_it_is_gone() {
     assert_eq!(second.leads.load(Ordering::Relaxed), 1);
     assert_eq!(second.bound.load(Ordering::Relaxed), 1);
     second.end().await;
+    part.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rights_of_the_manifest_are_enough() {
+    let Some(part) = Part::new("rights", 1, 2).await else { return };
+    install(&part.client).await;
+    let own = part.kubeconfig.with_file_name("kubeconfig-muster");
+    let settings = Settings {
+        lease: Some(Candidate {
+            namespace: "muster-system".to_owned(),
+            name: "muster".to_owned(),
+            identity: "test".to_owned(),
+        }),
+        ..Settings::default()
+    };
+    let running = part.run_as(&own, settings).await;
+    let named = json!({"spec": {"schedulerName": "muster"}});
+    part.create(&part.pod("a", 2, &named)).await;
+    part.create(&part.pod("b", 1, &named)).await;
+    part.wait_bound(1).await;
+    assert!(part.message("b").await.starts_with("0/"));
+    let events: Api<Event> = Api::namespaced(part.client.clone(), &part.name);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let all = events.list(&ListParams::default()).await.expect("events");
+        let mut reasons: Vec<String> = all.into_iter().filter_map(|event| event.reason).collect();
+        reasons.sort();
+        if reasons == ["FailedScheduling", "Scheduled"] {
+            break;
+        }
+        assert!(Instant::now() < until, "{reasons:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    running.end().await;
     part.end().await;
 }
