@@ -4,6 +4,7 @@
 //! Each test has a scheduler name, a namespace and tainted nodes of its own, so that they do not
 //! meet each other.
 
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{
@@ -11,16 +12,18 @@ use kube::api::{
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Request;
-use kube::{Client, ResourceExt};
+use kube::runtime::watcher;
+use kube::{Client, Resource, ResourceExt};
 use muster_engine_k8s::Cluster;
 use muster_engine_k8s::lease::Candidate;
 use muster_pods::{Happened, Settings};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// What has to happen happens within this.
@@ -158,32 +161,22 @@ impl Part {
 
     /// Waits until so many pods are bound.
     async fn wait_bound(&self, count: usize) {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let bound = self.bound().await;
-            if bound == count {
-                return;
-            }
-            assert!(Instant::now() < until, "{bound} of {count} are bound after {PATIENCE:?}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let what = format!("{count} are bound");
+        looked(&self.pods(), &what, async || (self.bound().await == count).then_some(())).await;
     }
 
-    /// The message of a pod that waits, once it is told one.
-    async fn message(&self, pod: &str) -> String {
-        let until = Instant::now() + PATIENCE;
-        loop {
+    /// The message of a pod that waits, once it is told one that begins so.
+    async fn message(&self, pod: &str, begins: &str) -> String {
+        let what = format!("{pod} is told {begins:?}");
+        looked(&self.pods(), &what, async || {
             let found = self.pods().get(pod).await.expect("the pod");
             let conditions = found.status.and_then(|status| status.conditions).unwrap_or_default();
             let told = conditions.into_iter().find(|c| {
                 c.type_ == "PodScheduled" && c.reason.as_deref() == Some("Unschedulable")
             });
-            if let Some(message) = told.and_then(|c| c.message) {
-                return message;
-            }
-            assert!(Instant::now() < until, "nothing is said of {pod}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            told.and_then(|c| c.message).filter(|message| message.starts_with(begins))
+        })
+        .await
     }
 
     async fn run(&self, lease: Option<&str>) -> Running {
@@ -243,6 +236,25 @@ impl Running {
     }
 }
 
+/// Looks again at each change of these objects until there is something to be seen.
+async fn looked<K, T>(api: &Api<K>, what: &str, look: impl AsyncFn() -> Option<T>) -> T
+where
+    K: Resource + Clone + Debug + Send + serde::de::DeserializeOwned + 'static,
+{
+    let mut changes = watcher(api.clone(), watcher::Config::default()).boxed();
+    let wait = async {
+        loop {
+            if let Some(seen) = look().await {
+                return seen;
+            }
+            changes.next().await.expect("a watch has no end").expect("a change");
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .unwrap_or_else(|_| panic!("not within {PATIENCE:?}: {what}"))
+}
+
 fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("an object")
 }
@@ -257,7 +269,7 @@ async fn pods_are_bound_and_those_that_wait_are_told_why() {
     part.create(&part.pod("big", 3, &json!({}))).await;
     part.create(&part.pod("other", 1, &json!({"spec": {"schedulerName": "somebody"}}))).await;
     part.wait_bound(3).await;
-    let message = part.message("big").await;
+    let message = part.message("big", "").await;
     assert!(message.contains("2 Insufficient nvidia.com/gpu"), "{message}");
     assert_eq!(part.nodes().await["other"], None);
     part.nothing_is_used_twice(2).await;
@@ -279,18 +291,14 @@ async fn a_gang_of_the_upstream_interface_starts_whole_or_not_at_all() {
     for at in 0..3 {
         part.create(&part.pod(&format!("w{at}"), 1, &member)).await;
     }
-    let message = part.message("w2").await;
+    let message = part.message("w2", "").await;
     assert_eq!(message, "waiting for pods of gang \"train\": 3 of at least 4 are there");
     assert_eq!(part.bound().await, 0);
     // One GPU less than the four need.
     part.create(&part.pod("alone", 1, &json!({"spec": {"priority": 0}}))).await;
     part.wait_bound(1).await;
     part.create(&part.pod("w3", 1, &member)).await;
-    let until = Instant::now() + PATIENCE;
-    while !part.message("w3").await.starts_with("0/") {
-        assert!(Instant::now() < until, "{}", part.message("w3").await);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    part.message("w3", "0/").await;
     assert_eq!(part.bound().await, 1);
     let now = DeleteParams::default().grace_period(0);
     part.pods().delete("alone", &now).await.expect("deleted");
@@ -363,19 +371,15 @@ async fn the_rights_of_the_manifest_are_enough() {
     part.create(&part.pod("a", 2, &named)).await;
     part.create(&part.pod("b", 1, &named)).await;
     part.wait_bound(1).await;
-    assert!(part.message("b").await.starts_with("0/"));
+    part.message("b", "0/").await;
     let events: Api<Event> = Api::namespaced(part.client.clone(), &part.name);
-    let until = Instant::now() + PATIENCE;
-    loop {
+    looked(&events, "both are told of by events", async || {
         let all = events.list(&ListParams::default()).await.expect("events");
         let mut reasons: Vec<String> = all.into_iter().filter_map(|event| event.reason).collect();
         reasons.sort();
-        if reasons == ["FailedScheduling", "Scheduled"] {
-            break;
-        }
-        assert!(Instant::now() < until, "{reasons:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        (reasons == ["FailedScheduling", "Scheduled"]).then_some(())
+    })
+    .await;
     running.end().await;
     part.end().await;
 }
