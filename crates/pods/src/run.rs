@@ -8,21 +8,27 @@ use muster_engine_k8s::{Cluster, K8sError};
 use muster_model::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::sleep;
 
 /// Changes that wait to be taken in.
 const QUEUE: usize = 4096;
 
-/// After a change so long is waited for more, so that what comes together is planned together.
-const GATHER: Duration = Duration::from_millis(5);
+/// After a change at least and at most so long is waited for more, so that what comes together is
+/// planned together; between the two as long as the last plan took, so that planning leaves half of
+/// the time to others.
+const GATHER: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 /// Waiting pods are looked at so often, for what they are told and for what time alone changes.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A write that may go well a moment later is tried so often.
 const TRIES: u32 = 5;
+
+/// A pod that could not be bound is not planned again before this: what refuses it once may do so
+/// for long.
+const BACK_OFF: Duration = Duration::from_secs(1);
 
 /// How pods are scheduled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,14 +123,14 @@ async fn lead(
     };
     let mut scheduler = Scheduler::new(&settings.name);
     let mut look = tokio::time::interval(LOOK);
-    let mut heard = false;
+    let (mut heard, mut gather) = (false, GATHER.0);
     loop {
         tokio::select! {
             _ = stop.changed() => return Ok(()),
             change = changes.recv() => {
                 let Some(change) = change else { return Ok(()) };
                 take(&mut scheduler, change, &mut awaited, &look_on);
-                sleep(GATHER).await;
+                sleep(gather).await;
                 heard = true;
             }
             Some(one) = tried.recv() => {
@@ -148,7 +154,9 @@ async fn lead(
             settle(&mut scheduler, one, &look_on);
         }
         if std::mem::take(&mut heard) && awaited.is_empty() {
+            let begun = Instant::now();
             plan(&mut scheduler, &writer, &tried_to, &look_on);
+            gather = begun.elapsed().clamp(GATHER.0, GATHER.1);
         }
     }
 }
@@ -215,15 +223,17 @@ impl Writer {
         tokio::spawn(async move {
             let Ok(slot) = writer.slots.acquire().await else { return };
             let outcome = writer.try_bind(&bind).await;
-            let bound = outcome.is_ok();
-            let note = bound.then(|| note_of(&bind));
-            // Nobody listens any more once the term is over.
-            let _ = tried.send(Tried { bind, outcome });
+            let note = outcome.is_ok().then(|| note_of(&bind));
             if let Some(note) = note {
+                // Nobody listens any more once the term is over.
+                let _ = tried.send(Tried { bind, outcome });
                 let noted = writer.cluster.note(&note, &writer.name).await;
                 noted.unwrap_or_else(|error| tracing::debug!(%error, "event"));
+                return;
             }
             drop(slot);
+            sleep(BACK_OFF).await;
+            let _ = tried.send(Tried { bind, outcome });
         });
     }
 

@@ -3,6 +3,7 @@
 use crate::message;
 use muster_engine_k8s::mirror::{Change, Mirror};
 use muster_engine_k8s::read::PodKey;
+use muster_engine_k8s::write;
 use muster_model::{
     ApplyError, BackfillMode, Decision, JobId, Plan, Policy, Request, Start, Timestamp,
 };
@@ -170,11 +171,11 @@ impl Scheduler {
             if text.is_empty() {
                 continue;
             }
-            tells.extend(due(&self.told, known.as_deref(), &key, &text, now).map(|message| Tell {
-                pod: key,
-                uid,
-                message,
-            }));
+            match due(&self.told, known.as_deref(), &key, &text, now) {
+                Some(message) => tells.push(Tell { pod: key, uid, message }),
+                // It is looked at again when the time is up.
+                None => drop(self.told.insert(key, (now, write::cut(&text)))),
+            }
         }
         for tell in &tells {
             self.told.insert(tell.pod.clone(), (now, tell.message.clone()));
@@ -195,7 +196,7 @@ fn due(
     message: &str,
     now: Timestamp,
 ) -> Option<String> {
-    let message = muster_engine_k8s::write::cut(message);
+    let message = write::cut(message);
     let says_so = known == Some(message.as_str());
     match told.get(pod) {
         Some((at, last)) => {
