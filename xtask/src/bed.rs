@@ -123,6 +123,8 @@ pub(crate) struct Record {
     pub(crate) name: &'static str,
     /// What lies in the folder of such a bed.
     pub(crate) sign: &'static str,
+    /// The task that starts and ends it.
+    pub(crate) task: &'static str,
 }
 
 impl Record {
@@ -131,7 +133,25 @@ impl Record {
     }
 
     /// The folder of the bed that is up.
-    pub(crate) fn standing(&self) -> Option<PathBuf> {
+    ///
+    /// # Errors
+    /// None is.
+    pub(crate) fn up(&self) -> Result<PathBuf, String> {
+        self.standing().ok_or_else(|| format!("none is up: cargo xtask {} up", self.task))
+    }
+
+    /// No bed is up.
+    ///
+    /// # Errors
+    /// One is.
+    pub(crate) fn vacant(&self) -> Result<(), String> {
+        let says = |dir: PathBuf| {
+            format!("one is up in {}: cargo xtask {} down", dir.display(), self.task)
+        };
+        self.standing().map_or(Ok(()), |dir| Err(says(dir)))
+    }
+
+    fn standing(&self) -> Option<PathBuf> {
         let dir = PathBuf::from(std::fs::read_to_string(self.file()).ok()?.trim());
         dir.join(self.sign).is_file().then_some(dir)
     }
@@ -151,7 +171,7 @@ impl Record {
     /// # Errors
     /// None is up, or something of it is left.
     pub(crate) fn down(&self) -> Result<(), String> {
-        clear(&self.standing().ok_or("none is up")?)?;
+        clear(&self.up()?)?;
         std::fs::remove_file(self.file()).map_err(|error| error.to_string())?;
         println!("down: nothing of it is left");
         Ok(())

@@ -77,11 +77,6 @@ impl Quantity {
     pub fn plus(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_add(other.nanos) }
     }
-
-    /// True below zero.
-    pub fn is_negative(self) -> bool {
-        self.nanos < 0
-    }
 }
 
 /// What a suffix multiplies with and divides by.
@@ -152,7 +147,7 @@ mod tests {
         }
         assert_eq!(Quantity::parse("1500m").expect("read").units(), 2);
         assert_eq!(Quantity::parse("8Ei"), Err(BadQuantity("8Ei".to_owned())));
-        assert!(Quantity::parse("-5").expect("read").is_negative());
+        assert!(Quantity::parse("-5").expect("read") < Quantity::default());
     }
 
     #[test]

@@ -96,14 +96,14 @@ impl Cluster {
     /// [`K8sError`].
     pub async fn tell(&self, pod: &PodKey, uid: &str, message: &str) -> Result<(), K8sError> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
-        let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = k8s_openapi::jiff::Timestamp::now().as_millisecond();
         let patch = json!({"metadata": {"uid": uid}, "status": {"conditions": [{
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
             "message": cut(message),
             "lastProbeTime": null,
-            "lastTransitionTime": now,
+            "lastTransitionTime": rfc3339(Timestamp::from_millis(now)),
         }]}});
         let params = PatchParams::default();
         let patch = Patch::Strategic(patch);

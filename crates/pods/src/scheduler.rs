@@ -2,7 +2,7 @@
 
 use crate::message;
 use muster_engine_k8s::mirror::{Change, Mirror};
-use muster_engine_k8s::read::PodKey;
+use muster_engine_k8s::read::{PodKey, PodRecord};
 use muster_engine_k8s::write;
 use muster_model::{
     ApplyError, BackfillMode, Decision, JobId, Plan, Policy, Request, Start, Timestamp,
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Shapes of waiting pods that are explained in one turn at most.
 const EXPLAINED_MAX: usize = 16;
 
-/// A message that says something else than before is told again after so long.
+/// What a pod is told is looked at again after so long.
 const AGAIN_MS: u64 = 30_000;
 
 /// So many pods are told something in one turn at most.
@@ -57,8 +57,8 @@ pub struct Turn {
 pub struct Scheduler {
     mirror: Mirror,
     planner: Planner,
-    /// When each waiting pod was told last, and what.
-    told: BTreeMap<PodKey, (Timestamp, String)>,
+    /// When it was last looked what each waiting pod is told.
+    looked: BTreeMap<PodKey, Timestamp>,
 }
 
 /// The policy for pods: by priority, then by age, and none is passed that has a promise.
@@ -71,7 +71,7 @@ impl Scheduler {
     pub fn new(name: &str) -> Self {
         let mirror = Mirror::new(name, policy());
         let planner = Planner::new(mirror.state());
-        Self { mirror, planner, told: BTreeMap::new() }
+        Self { mirror, planner, looked: BTreeMap::new() }
     }
 
     /// What is known.
@@ -113,7 +113,7 @@ impl Scheduler {
             for start in starts {
                 if let Some(bind) = self.bind(start) {
                     self.mirror.assume(start.job, &start.placement, start.time_limit, now)?;
-                    self.told.remove(&bind.pod);
+                    self.looked.remove(&bind.pod);
                     turn.bind.push(bind);
                     started.push(start.job);
                 }
@@ -134,17 +134,11 @@ impl Scheduler {
         })
     }
 
-    /// What waiting pods are told: those that were told nothing yet, and those for whom it is
-    /// another sentence by now. Asked after a turn.
+    /// What waiting pods are told, where their condition says something else. Asked after a turn.
     pub fn tell(&mut self, now: Timestamp) -> Vec<Tell> {
         let mut tells: Vec<Tell> = Vec::new();
-        for (record, why) in self.mirror.kept() {
-            tells.extend(
-                due(&self.told, record.told.as_deref(), &record.key, &why, now).map(|message| {
-                    Tell { pod: record.key.clone(), uid: record.uid.clone(), message }
-                }),
-            );
-        }
+        let kept = self.mirror.kept().filter(|(record, _)| !self.is_recent(&record.key, now));
+        tells.extend(kept.filter_map(|(record, why)| tell(record, &why)));
         let waiting: Vec<JobId> = self.mirror.state().index.pending.iter().copied().collect();
         let mut texts: BTreeMap<(Request, bool), String> = BTreeMap::new();
         for id in waiting {
@@ -153,57 +147,46 @@ impl Scheduler {
             }
             let Some(job) = self.mirror.state().jobs.get(&id).cloned() else { continue };
             let Some(record) = self.mirror.pod(id) else { continue };
-            let (key, uid, known) = (record.key.clone(), record.uid.clone(), record.told.clone());
-            let recently = self.told.get(&key).is_some_and(|(at, _)| now.ms_since(*at) < AGAIN_MS);
-            if recently {
+            if self.is_recent(&record.key, now) {
                 continue;
             }
             let shape = (job.spec.request.clone(), job.spec.gang.is_some());
-            let text = match texts.get(&shape) {
-                Some(text) => text.clone(),
-                None if texts.len() >= EXPLAINED_MAX => continue,
-                None => {
-                    let text = message::of(&mut self.planner, &self.mirror, &job, now);
-                    texts.insert(shape, text.clone());
-                    text
+            if !texts.contains_key(&shape) {
+                if texts.len() >= EXPLAINED_MAX {
+                    continue;
                 }
-            };
-            if text.is_empty() {
-                continue;
+                let text = message::of(&mut self.planner, &self.mirror, &job, now);
+                texts.insert(shape.clone(), text);
             }
-            match due(&self.told, known.as_deref(), &key, &text, now) {
-                Some(message) => tells.push(Tell { pod: key, uid, message }),
-                // It is looked at again when the time is up.
-                None => drop(self.told.insert(key, (now, write::cut(&text)))),
+            let text = texts.get(&shape).filter(|text| !text.is_empty());
+            if let Some(text) = text {
+                tells.extend(tell(record, text));
+                self.looked.insert(record.key.clone(), now);
             }
         }
         for tell in &tells {
-            self.told.insert(tell.pod.clone(), (now, tell.message.clone()));
+            self.looked.insert(tell.pod.clone(), now);
         }
-        if self.told.len() > 2 * (self.mirror.state().index.pending.len() + TOLD_MAX) {
+        if self.looked.len() > 2 * (self.mirror.state().index.pending.len() + TOLD_MAX) {
             let mirror = &self.mirror;
-            self.told.retain(|key, _| mirror.job(key).is_some());
+            self.looked.retain(|key, _| mirror.job(key).is_some());
         }
         tells
     }
+
+    fn is_recent(&self, pod: &PodKey, now: Timestamp) -> bool {
+        self.looked.get(pod).is_some_and(|at| now.ms_since(*at) < AGAIN_MS)
+    }
 }
 
-/// The message where the pod has to be told it now.
-fn due(
-    told: &BTreeMap<PodKey, (Timestamp, String)>,
-    known: Option<&str>,
-    pod: &PodKey,
-    message: &str,
-    now: Timestamp,
-) -> Option<String> {
+/// What a pod is told, where its condition does not say so.
+fn tell(record: &PodRecord, message: &str) -> Option<Tell> {
     let message = write::cut(message);
-    let says_so = known == Some(message.as_str());
-    match told.get(pod) {
-        Some((at, last)) => {
-            (*last != message && now.ms_since(*at) >= AGAIN_MS && !says_so).then_some(message)
-        }
-        None => (!says_so).then_some(message),
-    }
+    (record.told.as_ref() != Some(&message)).then(|| Tell {
+        pod: record.key.clone(),
+        uid: record.uid.clone(),
+        message,
+    })
 }
 
 /// The starts of a plan of which no job breaks a rule, all that start together or none.

@@ -30,39 +30,24 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
     Ok(())
 }
 
+/// A released binary has everything.
+fn cargo_build(profile: &str) -> std::process::Command {
+    let what = ["--package", "muster", "--features", "kubernetes", "--profile", profile];
+    sh::cargo(&[&["build", "--locked"], &what[..]].concat())
+}
+
 /// The binary of the package: linked against this machine's C library, so that it can load
 /// NVIDIA's library and ask every source of users that the machine has.
 fn build(profile: &str) -> Result<PathBuf, String> {
-    let args = [
-        "build",
-        "--locked",
-        "--package",
-        "muster",
-        "--features",
-        "kubernetes",
-        "--profile",
-        profile,
-    ];
-    sh::run(&mut sh::cargo(&args))?;
+    sh::run(&mut cargo_build(profile))?;
     Ok(root::target().join(folder(profile)).join("muster"))
 }
 
 /// The binary that runs anywhere; `docs/operations/install.md` says what it cannot do.
 fn build_static(profile: &str) -> Result<PathBuf, String> {
     let target = if has_musl() { MUSL } else { GNU };
-    let args = [
-        "build",
-        "--locked",
-        "--package",
-        "muster",
-        "--features",
-        "kubernetes",
-        "--profile",
-        profile,
-        "--target",
-        target,
-    ];
-    let mut build = sh::cargo(&args);
+    let mut build = cargo_build(profile);
+    build.args(["--target", target]);
     // Named by target, so that build scripts and macros stay as they are.
     let flags = "-C target-feature=+crt-static -C relocation-model=static";
     build.env(format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_")), flags);

@@ -19,7 +19,7 @@ const NODES_MAX: u32 = 20_000;
 const GPUS_MAX: u32 = 64;
 
 /// Says where the bed of this work tree lies.
-const RECORD: Record = Record { name: "k8s-bed", sign: "kubeconfig" };
+const RECORD: Record = Record { name: "k8s-bed", sign: "kubeconfig", task: "k8s" };
 
 /// Runs `cargo xtask k8s`.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
     Args::new(rest).finish()?;
     match first.as_str() {
         "down" => RECORD.down(),
-        "status" => status(),
+        "status" => tell(&RECORD.up()?),
         _ => Err(USAGE.to_owned()),
     }
 }
@@ -67,21 +67,12 @@ fn number(
 }
 
 fn up(shape: Shape) -> Result<(), String> {
-    if let Some(dir) = RECORD.standing() {
-        return Err(format!("one is up in {}: cargo xtask k8s down", dir.display()));
-    }
+    RECORD.vacant()?;
     let bed = Bed::start(available()?, shape)?;
     let dir = bed.dir().to_owned();
     RECORD.write(&dir)?;
     bed.leave();
     tell(&dir)
-}
-
-fn status() -> Result<(), String> {
-    match RECORD.standing() {
-        Some(dir) => tell(&dir),
-        None => Err("none is up: cargo xtask k8s up".to_owned()),
-    }
 }
 
 /// How to reach it and how it stands.

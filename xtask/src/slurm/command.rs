@@ -19,31 +19,22 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
     match first.as_str() {
         "up" => up(),
         "down" => RECORD.down(),
-        "status" => status(),
+        "status" => tell(&RECORD.up()?),
         _ => Err(USAGE.to_owned()),
     }
 }
 
 /// Says where the bed of this work tree lies.
-const RECORD: Record = Record { name: "slurm-bed", sign: "slurm.conf" };
+const RECORD: Record = Record { name: "slurm-bed", sign: "slurm.conf", task: "slurm" };
 
 fn up() -> Result<(), String> {
-    if let Some(dir) = RECORD.standing() {
-        return Err(format!("one is up in {}: cargo xtask slurm down", dir.display()));
-    }
+    RECORD.vacant()?;
     available()?;
     let bed = Bed::start(SMALL)?;
     let dir = bed.dir().to_owned();
     RECORD.write(&dir)?;
     bed.leave();
     tell(&dir)
-}
-
-fn status() -> Result<(), String> {
-    match RECORD.standing() {
-        Some(dir) => tell(&dir),
-        None => Err("none is up: cargo xtask slurm up".to_owned()),
-    }
 }
 
 /// How to reach it and how it stands.

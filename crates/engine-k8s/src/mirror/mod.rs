@@ -11,8 +11,7 @@ mod placed;
 pub use change::{Change, Kind};
 
 use crate::read::{
-    Ask, Context, GangName, Group, PARTITION, PodKey, PodRecord, Refusal, node as read_node,
-    pod as read_pod,
+    Ask, Context, GangName, Group, PARTITION, PodKey, PodRecord, node as read_node, pod as read_pod,
 };
 use k8s_openapi::api::core::v1::{Node as ToldNode, Pod};
 use muster_model::{
@@ -47,8 +46,6 @@ pub struct Mirror {
     users: BTreeMap<String, u32>,
     /// Pods that are bound to a node that is not known.
     homeless: BTreeMap<String, BTreeSet<PodKey>>,
-    /// Nodes that could not be understood.
-    refused: BTreeMap<String, Refusal>,
     /// The partition lacks a node, or has one that is gone.
     partition_stale: bool,
 }
@@ -67,7 +64,6 @@ impl Mirror {
             members: BTreeMap::new(),
             users: BTreeMap::new(),
             homeless: BTreeMap::new(),
-            refused: BTreeMap::new(),
             partition_stale: true,
         }
     }
@@ -85,11 +81,6 @@ impl Mirror {
     /// The job of a pod, while it has one.
     pub fn job(&self, pod: &PodKey) -> Option<JobId> {
         self.entries.get(pod)?.job
-    }
-
-    /// Nodes that could not be understood, and why.
-    pub fn refused(&self) -> &BTreeMap<String, Refusal> {
-        &self.refused
     }
 
     /// The pods of this scheduler that wait and are no jobs yet, with a sentence on why.
@@ -200,11 +191,10 @@ impl Mirror {
         let mut node = match read_node(told) {
             Ok(node) => node,
             Err(refusal) => {
-                self.refused.insert(name, refusal);
+                tracing::warn!(node = name, %refusal, "a node is left as it was known");
                 return Ok(());
             }
         };
-        self.refused.remove(&name);
         let known = self.state.index.node_by_name.get(&name).copied();
         node.id = known.unwrap_or(NodeId(self.state.next_node));
         // Heartbeats tell nothing new.
@@ -222,7 +212,6 @@ impl Mirror {
     }
 
     fn remove_node(&mut self, name: &str, now: Timestamp) -> Result<(), ApplyError> {
-        self.refused.remove(name);
         let Some(node) = self.state.index.node_by_name.get(name).copied() else { return Ok(()) };
         let there: Vec<JobId> =
             self.state.index.on_node.get(&node).into_iter().flatten().copied().collect();
