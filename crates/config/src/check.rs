@@ -36,6 +36,7 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
     names(&mut say, "domain", config.domain.iter().map(|d| d.name.as_str()));
     crate::topology::check(config, &mut say);
     crate::slurm::check(config, &mut say);
+    crate::kubernetes::check(config, &mut say);
     for (i, node) in config.node.iter().enumerate() {
         if node.name.trim().is_empty() {
             say("node", i, "name", "a [[node]] needs a name".to_owned(), None);

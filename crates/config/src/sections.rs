@@ -3,6 +3,7 @@
 use crate::amount::{Duration, Limit, Practice, Size};
 use crate::gpu::GpuSection;
 use crate::key::section;
+use crate::kubernetes::KubernetesSection;
 use crate::preemption::{PreemptionSection, QuotaWords};
 use crate::priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights};
 use crate::reservation::ReservationSection;
@@ -30,6 +31,8 @@ pub struct Config {
     pub practice: PracticeSection,
     /// `[slurm]`
     pub slurm: SlurmSection,
+    /// `[kubernetes]`
+    pub kubernetes: KubernetesSection,
     /// `[policy]`
     pub policy: PolicySection,
     /// `[priority]`
@@ -516,6 +519,7 @@ impl Config {
         Local::SECTION,
         PracticeSection::SECTION,
         SlurmSection::SECTION,
+        KubernetesSection::SECTION,
         PolicySection::SECTION,
         PrioritySection::SECTION,
         PreemptionSection::SECTION,

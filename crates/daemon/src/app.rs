@@ -9,7 +9,6 @@ use jiff::tz::TimeZone;
 use muster_config::{Config, Source};
 use muster_control::Handle;
 use muster_control::command::Principal;
-use muster_engine_slurm::SlurmEngine;
 use muster_model::Timestamp;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -56,8 +55,8 @@ pub(crate) struct App {
     pub(crate) alarms: Arc<crate::alarms::Alarms>,
     /// Whether a mail program is there to send mail about jobs.
     pub(crate) sends_mail: bool,
-    /// The Slurm that jobs are handed to.
-    pub(crate) slurm: Option<Arc<SlurmEngine>>,
+    /// Engines that have partitions of another scheduler.
+    pub(crate) others: crate::engines::Others,
     /// What is not enforced here, as sentences.
     pub(crate) notes: Vec<String>,
 }

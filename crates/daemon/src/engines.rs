@@ -1,4 +1,4 @@
-//! The engines of a daemon: this machine, and a Slurm where the configuration names one.
+//! The engines of a daemon: this machine, and others where the configuration names them.
 
 use crate::error::DaemonError;
 use crate::setup::Setup;
@@ -12,101 +12,152 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name of the engine that hands jobs to a Slurm.
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
+
+/// The name of the engine that hands jobs to a Slurm,
 const SLURM: &str = "slurm";
+/// and of the one that runs them on a Kubernetes cluster.
+const KUBERNETES: &str = "kubernetes";
+
+/// Engines that have partitions of another scheduler.
+pub(crate) type Others = Vec<Arc<dyn Engine>>;
 
 /// What runs jobs.
 #[derive(Clone)]
 pub(crate) struct Engines {
     /// This machine.
     pub(crate) local: Arc<LocalEngine>,
-    /// The Slurm that jobs are handed to.
-    pub(crate) slurm: Option<Arc<SlurmEngine>>,
+    /// Slurm and Kubernetes, as far as jobs are handed to them.
+    pub(crate) others: Others,
 }
 
 impl Engines {
-    /// Starts them. A Slurm need not answer yet.
+    /// Starts them. A Slurm or cluster need not answer yet.
     ///
     /// # Errors
-    /// This machine's cannot start, or Slurm's commands are nowhere.
+    /// This machine's cannot start, or what another is reached by is nowhere.
     pub(crate) fn start(setup: &Setup) -> Result<Self, DaemonError> {
+        let mut others: Others = Vec::new();
         let section = &setup.config.slurm;
-        let slurm = match section.is_used() {
-            true => Some(Arc::new(start_slurm(section, &setup.state_dir)?)),
-            false => None,
-        };
-        Ok(Self { local: Arc::new(start_local(setup)?), slurm })
+        if section.is_used() {
+            others.push(Arc::new(start_slurm(section, &setup.state_dir)?));
+        }
+        if setup.config.kubernetes.is_used() {
+            others.push(start_kubernetes(setup)?);
+        }
+        Ok(Self { local: Arc::new(start_local(setup)?), others })
     }
 
     /// All of them, as the writer has them.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Engine>> {
         let local = std::iter::once(Arc::clone(&self.local) as Arc<dyn Engine>);
-        local.chain(self.slurm.clone().map(|slurm| slurm as Arc<dyn Engine>)).collect()
+        local.chain(self.others.iter().cloned()).collect()
     }
 
-    /// The nodes that they list now. A Slurm that does not answer lists its nodes later.
+    /// The nodes that they list now. One that does not answer lists its nodes later.
     ///
     /// # Errors
-    /// This machine cannot be looked at, or a node is of both.
+    /// This machine cannot be looked at, or a node is of two.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, DaemonError> {
         let failed = |error: EngineError| DaemonError::Engine(error.to_string());
         let mut nodes = self.local.inventory().map_err(failed)?.nodes;
         for node in &mut nodes {
             node.engine = self.local.name();
         }
-        let Some(slurm) = &self.slurm else { return Ok(nodes) };
-        match slurm.inventory() {
-            Ok(theirs) => {
-                if let Some(both) =
-                    theirs.nodes.iter().find(|n| nodes.iter().any(|o| o.name == n.name))
-                {
-                    return Err(DaemonError::Site(format!(
-                        "node {} is this machine and one of Slurm's: its CPUs would be given out \
-                         twice\nhint: offer a partition of Slurm without it",
-                        both.name
-                    )));
+        for other in &self.others {
+            match other.inventory() {
+                Ok(theirs) => {
+                    known_once(&nodes, &theirs.nodes)?;
+                    nodes.extend(theirs.nodes);
                 }
-                nodes.extend(theirs.nodes);
+                Err(error) => tracing::warn!(%error, "its nodes are not known yet"),
             }
-            Err(error) => tracing::warn!(%error, "Slurm's nodes are not known yet"),
         }
         Ok(nodes)
     }
 }
 
-/// The partitions that stand for Slurm's. Where Slurm does not answer they are as they were last
-/// known, and one that never was known is down.
+/// A node is given out by one engine.
+fn known_once(known: &[Node], more: &[Node]) -> Result<(), DaemonError> {
+    let twice = more.iter().find_map(|n| Some((n, known.iter().find(|o| o.name == n.name)?)));
+    let Some((node, before)) = twice else { return Ok(()) };
+    let of = |engine: &EngineName| match engine.0.as_str() {
+        SLURM => "one of Slurm's",
+        KUBERNETES => "one of Kubernetes'",
+        _ => "this machine",
+    };
+    Err(DaemonError::Site(format!(
+        "node {} is {} and {}: its CPUs would be given out twice\nhint: offer a partition without it",
+        node.name,
+        of(&before.engine),
+        of(&node.engine)
+    )))
+}
+
+/// The names of partitions that stand for those of others.
+fn of_others(config: &Config) -> Vec<(&'static str, Vec<&String>)> {
+    vec![
+        (SLURM, config.slurm.partitions.keys().collect()),
+        (KUBERNETES, config.kubernetes.partitions.keys().collect()),
+    ]
+}
+
+/// The partitions that stand for those of others. Where one does not answer they are as they were
+/// last known, and one that never was known is down.
 ///
 /// # Errors
-/// Slurm has no partition of that name: a sentence.
+/// The other has no partition of that name: a sentence.
 pub(crate) fn offered(
-    slurm: Option<&SlurmEngine>,
+    others: &[Arc<dyn Engine>],
     config: &Config,
     state: &State,
 ) -> Result<Vec<Partition>, String> {
-    match slurm.map(SlurmEngine::partitions) {
-        Some(Ok(partitions)) => return Ok(partitions),
-        Some(Err(error @ EngineError::Refused { .. })) => return Err(error.to_string()),
-        Some(Err(error)) => tracing::warn!(%error, "Slurm's partitions are taken as last known"),
-        None => {}
-    }
-    let names = config.slurm.partitions.keys();
-    let known = names.map(|name| match state.partitions.get(name) {
-        Some(known) => known.as_ref().clone(),
-        None => {
-            Partition { name: name.clone(), state: PartitionState::Down, ..Partition::default() }
+    let mut all = Vec::new();
+    for (engine, names) in of_others(config) {
+        let engine = others.iter().find(|other| other.name().0 == engine);
+        match engine.map(|engine| engine.partitions()) {
+            Some(Ok(partitions)) => {
+                all.extend(partitions);
+                continue;
+            }
+            Some(Err(error @ EngineError::Refused { .. })) => return Err(error.to_string()),
+            Some(Err(error)) => tracing::warn!(%error, "partitions are taken as last known"),
+            None => {}
         }
-    });
-    Ok(known.collect())
+        all.extend(names.into_iter().map(|name| match state.partitions.get(name) {
+            Some(known) => known.as_ref().clone(),
+            None => {
+                let state = PartitionState::Down;
+                Partition { name: name.clone(), state, ..Partition::default() }
+            }
+        }));
+    }
+    Ok(all)
 }
 
 /// The engine of each partition, and whether it is the default one.
 pub(crate) fn of_partitions(config: &Config, state: &State) -> Vec<(String, EngineName, bool)> {
-    let of = |name: &str| match config.slurm.partitions.contains_key(name) {
-        true => EngineName(SLURM.to_owned()),
-        false => EngineName::local(),
+    let others = of_others(config);
+    let of = |name: &String| {
+        let other = others.iter().find(|(_, names)| names.contains(&name));
+        other.map_or_else(EngineName::local, |(engine, _)| EngineName((*engine).to_owned()))
     };
     state.partitions.values().map(|p| (p.name.clone(), of(&p.name), p.default)).collect()
+}
+
+#[cfg(feature = "kubernetes")]
+fn start_kubernetes(setup: &Setup) -> Result<Arc<dyn Engine>, DaemonError> {
+    kubernetes::start(setup)
+}
+
+#[cfg(not(feature = "kubernetes"))]
+fn start_kubernetes(_: &Setup) -> Result<Arc<dyn Engine>, DaemonError> {
+    Err(DaemonError::Other {
+        code: "E_K8S_NOT_BUILT",
+        why: "this muster was built without Kubernetes, and [kubernetes] names partitions"
+            .to_owned(),
+    })
 }
 
 /// Starts the engine of this machine.
@@ -139,7 +190,7 @@ fn practice_spec(size: Practice, section: &PracticeSection) -> PracticeSpec {
 
 fn start_slurm(section: &SlurmSection, state_dir: &Path) -> Result<SlurmEngine, DaemonError> {
     let failed =
-        |error: SlurmError| DaemonError::Slurm { code: error.code(), why: error.to_string() };
+        |error: SlurmError| DaemonError::Other { code: error.code(), why: error.to_string() };
     let commands = match &section.commands {
         Some(folder) => Commands::of(folder),
         None => Commands::find(&std::env::var_os("PATH").unwrap_or_default()),

@@ -72,9 +72,9 @@ pub enum DaemonError {
     /// The engine could not start.
     #[error("{0} [E_ENGINE]")]
     Engine(String),
-    /// Slurm's commands cannot be used.
+    /// What another scheduler is reached by cannot be used.
     #[error("{why} [{code}]")]
-    Slurm {
+    Other {
         /// The stable code.
         code: &'static str,
         /// Why.

@@ -90,7 +90,7 @@ fn raise_descriptor_limit() {
 /// Takes over the configuration: what differs from the stored state becomes events.
 fn configure(handle: &Handle, setup: &Setup, engines: &Engines) -> Result<(), DaemonError> {
     let nodes = engines.nodes()?;
-    let offered = offered(engines.slurm.as_deref(), &setup.config, &handle.state());
+    let offered = offered(&engines.others, &setup.config, &handle.state());
     let offered = offered.map_err(DaemonError::Site)?;
     let nodes: Vec<&muster_model::Node> = nodes.iter().collect();
     let site = site::site(&setup.config, &nodes, offered).map_err(DaemonError::Config)?;
@@ -145,7 +145,7 @@ fn serve(
         uid: nix::unistd::geteuid().as_raw(),
         alarms,
         notes: engines.local.enforcement().notes.clone(),
-        slurm: engines.slurm,
+        others: engines.others,
     });
     let served = runtime.block_on(async {
         let listener = listen::bind(&socket)?;

@@ -40,7 +40,7 @@ fn changes(
     if let Some(text) = &request.config {
         let config = Config::parse(text, "the configuration").map_err(|e| config_refusal(&e))?;
         let nodes: Vec<&muster_model::Node> = state.nodes.values().map(AsRef::as_ref).collect();
-        let offered = crate::engines::offered(None, &config, state);
+        let offered = crate::engines::offered(&[], &config, state);
         let offered = offered.map_err(|why| Refusal::invalid("E_CONFIG_REFUSED", why))?;
         let site = site::site(&config, &nodes, offered).map_err(|e| config_refusal(&e))?;
         changes.push(EventKind::PolicySet { policy: Box::new(site.policy) });

@@ -1,6 +1,7 @@
 //! What can go wrong between muster and an API server.
 
 use crate::read::PodKey;
+use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -40,6 +41,14 @@ pub enum K8sError {
         /// The time in which it had to be renewed.
         limit: Duration,
     },
+    /// What was handed over cannot be written down.
+    #[error("the journal {} cannot be used: {why}", path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+    },
     /// A pod was not where it was to be changed.
     #[error("pod {0} is gone, or is another one by now")]
     Gone(PodKey),
@@ -53,6 +62,7 @@ impl K8sError {
             Self::Unreachable { .. } => "E_K8S_UNREACHABLE",
             Self::Refused { .. } => "E_K8S_REFUSED",
             Self::NotLeader { .. } => "E_K8S_NOT_LEADER",
+            Self::Journal { .. } => "E_K8S_JOURNAL",
             Self::Gone(_) => "E_K8S_GONE",
         }
     }
@@ -62,7 +72,10 @@ impl K8sError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused { code, .. } => *code == 429 || *code >= 500,
-            Self::NoCluster { .. } | Self::NotLeader { .. } | Self::Gone(_) => false,
+            Self::NoCluster { .. }
+            | Self::NotLeader { .. }
+            | Self::Journal { .. }
+            | Self::Gone(_) => false,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! An existing Kubernetes cluster: its nodes and pods in muster's words, and what is written back.
 //!
 //! [`read`] turns single objects into values of the core, [`mirror::Mirror`] keeps a whole cluster
-//! as a state. [`Cluster`] is the way there: it watches, binds, tells, and holds the lease.
+//! as a state. [`Cluster`] is the way there: it watches, binds, tells, and holds the lease. [`run`] is
+//! the engine that runs jobs there.
 
 mod connect;
 mod error;
@@ -9,6 +10,7 @@ pub mod lease;
 pub mod mirror;
 pub mod quantity;
 pub mod read;
+pub mod run;
 mod watch;
 pub mod write;
 

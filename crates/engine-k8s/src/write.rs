@@ -6,9 +6,10 @@ use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::Request;
+use kube::core::params::GetParams;
 use muster_model::Timestamp;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A write is given up after this; it may have been carried out all the same.
@@ -133,16 +134,24 @@ impl Cluster {
                 "namespace": note.pod.namespace, "uid": note.uid},
         });
         let url = format!("/apis/events.k8s.io/v1/namespaces/{}/events", note.pod.namespace);
-        self.post(&url, &event).await
+        self.post(&url, &event).await.map(drop)
     }
 
-    /// Makes an object.
-    async fn post(&self, url: &str, object: &impl Serialize) -> Result<(), K8sError> {
+    /// Makes an object; gives it as it is then.
+    pub(crate) async fn post(&self, url: &str, object: &impl Serialize) -> Result<Value, K8sError> {
         let data = serde_json::to_vec(object).unwrap_or_default();
         let request = Request::new(url)
             .create(&PostParams::default(), data)
             .map_err(|e| K8sError::Refused { code: 400, said: e.to_string() })?;
-        self.within(self.client.request_text(request)).await.map(drop)
+        self.within(self.client.request(request)).await
+    }
+
+    /// An object as it is.
+    pub(crate) async fn get(&self, url: &str, name: &str) -> Result<Value, K8sError> {
+        let request = Request::new(url)
+            .get(name, &GetParams::default())
+            .map_err(|e| K8sError::Refused { code: 400, said: e.to_string() })?;
+        self.within(self.client.request(request)).await
     }
 
     pub(crate) async fn within<T>(

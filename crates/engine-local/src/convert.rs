@@ -145,7 +145,10 @@ fn node_share(share: &Share, node: &Node, cores: &BTreeMap<u32, u32>) -> NodeSha
     NodeShare {
         name: node.name.clone(),
         cpus: share.cpus.len(),
-        cpu_ids: if node.practice { Vec::new() } else { share.cpus.iter().collect() },
+        cpu_ids: match node.practice || node.counts_only {
+            true => Vec::new(),
+            false => share.cpus.iter().collect(),
+        },
         places: share.cpus.iter().map(|cpu| cpu_place(node, cpu, cores)).collect(),
         memory_mib: share.memory.0,
         gpus: in_rank_order(node, &share.devices).iter().map(gpu).collect(),

@@ -23,15 +23,17 @@
 //!    [`EndCause::LaunchFailed`](muster_model::EndCause) and a sentence, not as an error that is
 //!    tried again for ever.
 
+pub mod book;
 pub mod contract;
 pub mod scripted;
 
 pub use scripted::{Pace, ScriptedEngine};
 
 use muster_model::{
-    EngineName, ExitReport, ForeignUse, Job, JobId, Node, Payload, Seconds, SignalScope,
+    EngineName, ExitReport, ForeignUse, Job, JobId, Node, Partition, Payload, Seconds, SignalScope,
     StepRecord, StopCause, TimeLimit, Timestamp,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Something that runs jobs. All calls may come from several threads.
@@ -47,6 +49,16 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`EngineError::Unreachable`] where it cannot know.
     fn inventory(&self) -> Result<Inventory, EngineError>;
+
+    /// The partitions that stand for some of another scheduler's, under muster's names; none where
+    /// the configuration says all of them. Who may use them the other decides.
+    ///
+    /// # Errors
+    /// [`EngineError::Unreachable`] where it does not answer, [`EngineError::Refused`] where it has
+    /// no partition of a name.
+    fn partitions(&self) -> Result<Vec<Partition>, EngineError> {
+        Ok(Vec::new())
+    }
 
     /// Carries out an order. Returns when the engine has durably taken it, not when it is done.
     ///
@@ -71,7 +83,7 @@ pub struct Capabilities {
 }
 
 /// An order to an engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Start an attempt.
     Launch(Box<Launch>),
@@ -139,7 +151,7 @@ pub enum Order {
 }
 
 /// What an engine needs to start an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The job, with its spec, placement and attempt.
     pub job: Arc<Job>,
@@ -158,7 +170,7 @@ pub struct Launch {
 }
 
 /// What a task's environment says of its array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayFacts {
     /// Tasks at submission.
     pub size: u32,

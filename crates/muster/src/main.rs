@@ -22,6 +22,11 @@ fn main() {
     if verb == muster_exporter::VERB {
         exit(muster_exporter::run(&args));
     }
+    if verb == muster_pod_agent::VERB {
+        let words: Vec<String> =
+            args[2..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        exit(muster_pod_agent::run(&words, muster_slurm_shim::NAMES));
+    }
     let others = muster_cli::Others {
         commands: vec![muster_daemon::command(), muster_exporter::command()],
         slurm_names: muster_slurm_shim::NAMES,

@@ -15,8 +15,7 @@ use crate::options::{Opt, OptionSpec};
 use crate::problem::{Code, Problem, quoted};
 use crate::submission::{ClientFlags, ComponentRequest, Context};
 use crate::values::{
-    flag_word, free_text, mail_events, name, nice, one_name, path, priority, reservations,
-    variable, volume,
+    flag_word, free_text, mail_events, name, nice, one_name, path, priority, reservations, variable,
 };
 use crate::{
     affinity, array, binding, constraint, dependency, export, gres, hostlist, license, memory,
@@ -498,7 +497,7 @@ fn own(
             spec.volumes = values
                 .iter()
                 .flatten()
-                .map(|value| volume(value))
+                .map(|value| crate::volume::parse(value))
                 .collect::<Result<Vec<Volume>, _>>()?;
         }
         Opt::CheckpointDir => {

@@ -61,5 +61,6 @@ pub mod submission;
 pub mod topology;
 pub mod tres;
 mod values;
+pub mod volume;
 pub mod when;
 mod words;

@@ -1,7 +1,5 @@
 //! Values of options that are too small for a file of their own.
 
-use muster_model::Volume;
-
 use crate::problem::{Code, Problem, quoted};
 use crate::scan::{digits, is_name_char};
 use muster_model::nearest;
@@ -143,24 +141,6 @@ pub(crate) fn mail_events(text: &str) -> Result<Vec<String>, Problem> {
     Ok(events.map(|(event, _)| (*event).to_owned()).collect())
 }
 
-/// `SOURCE:TARGET[:ro]`.
-pub(crate) fn volume(text: &str) -> Result<Volume, Problem> {
-    let bad = |why: &str| {
-        Problem::new(Code::ValueBad, format!("{} is not a volume: {why}", quoted(text)))
-            .hint("write SOURCE:TARGET or SOURCE:TARGET:ro, for example /data:/data:ro")
-    };
-    let parts: Vec<&str> = text.split(':').collect();
-    let (source, target, read_only) = match parts[..] {
-        [source, target] | [source, target, "rw"] => (source, target, false),
-        [source, target, "ro"] => (source, target, true),
-        _ => return Err(bad("it has not two parts")),
-    };
-    if source.is_empty() || !target.starts_with('/') {
-        return Err(bad("the target is an absolute path, and the source is not empty"));
-    }
-    Ok(Volume { source: path(source)?, target: path(target)?, read_only })
-}
-
 /// The name of an environment variable.
 pub(crate) fn variable(text: &str) -> Result<String, Problem> {
     let good = !text.is_empty()
@@ -204,14 +184,5 @@ mod tests {
         assert_eq!(mail_events("ALL").map(|events| events.len()), Ok(MAIL_ALL));
         assert_eq!(mail_events("ALL,NONE"), Ok(vec![]));
         assert!(mail_events("BEGINN").unwrap_err().hints[0].contains("BEGIN"));
-    }
-
-    #[test]
-    fn volumes_have_source_and_target() {
-        let volume = volume("/data:/mnt:ro").expect("good");
-        assert_eq!((volume.source.as_str(), volume.read_only), ("/data", true));
-        for bad in ["", "/data", "/data:mnt", ":/mnt", "/a:/b:xx", "a:/b:ro:c"] {
-            assert!(super::volume(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -9,7 +9,7 @@ use crate::bed::Record;
 use crate::sh;
 
 const USAGE: &str = "\
-usage: cargo xtask k8s up [--nodes N] [--gpus G] [--scheduler] [--players none|fast]
+usage: cargo xtask k8s up [--nodes N] [--gpus G] [--scheduler] [--players none|fast|real]
        cargo xtask k8s down|status";
 
 /// The most nodes that a bed is asked for.
@@ -47,7 +47,8 @@ fn shape(words: &[String]) -> Result<Shape, String> {
         None => SMALL.players,
         Some("none") => Players::None,
         Some("fast") => Players::Fast,
-        Some(other) => return Err(format!("--players {other}: there are none and fast")),
+        Some("real") => Players::Real,
+        Some(other) => return Err(format!("--players {other}: there are none, fast and real")),
     };
     args.finish()?;
     Ok(Shape { nodes, gpus, scheduler, players })

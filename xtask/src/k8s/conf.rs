@@ -118,6 +118,8 @@ pub(super) fn apiserver(ports: Ports) -> Vec<String> {
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         "--allow-privileged=true",
         "--kubelet-preferred-address-types=InternalIP",
+        "--kubelet-client-certificate=kubelet.crt",
+        "--kubelet-client-key=kubelet.key",
         "--max-requests-inflight=3000",
         "--max-mutating-requests-inflight=2000",
         "--runtime-config=resource.k8s.io/v1=true,scheduling.k8s.io/v1alpha2=true",

@@ -21,6 +21,9 @@ pub(crate) enum Players {
     None,
     /// Bound pods run at once, and those of a job succeed after a moment.
     Fast,
+    /// What bound pods name as their command runs, as processes of this host; the rest is as with
+    /// [`Players::Fast`].
+    Real,
 }
 
 /// How a bed looks.
@@ -35,7 +38,7 @@ pub(crate) struct Shape {
 
 /// Four nodes with eight GPUs each in two racks.
 pub(crate) const SMALL: Shape =
-    Shape { nodes: 4, gpus: 8, scheduler: false, players: Players::Fast };
+    Shape { nodes: 4, gpus: 8, scheduler: false, players: Players::Real };
 
 #[derive(Debug, Clone, Copy)]
 struct Ports {
@@ -107,6 +110,7 @@ impl Bed {
         let mode = match shape.players {
             Players::None => return Ok(()),
             Players::Fast => "fast",
+            Players::Real => "real",
         };
         let port = self.ports.kubelet.to_string();
         let words = ["play", "--mode", mode, "--port", &port, "--dir", "."].map(str::to_owned);

@@ -106,12 +106,11 @@ pub(crate) async fn take_over(app: &App, caller: &Principal) -> Result<ReloadRes
     let before = app.config.load_full();
     let state = app.handle.state();
     let nodes: Vec<&muster_model::Node> = state.nodes.values().map(AsRef::as_ref).collect();
-    let slurm = app.slurm.clone();
+    let others = app.others.clone();
     let (wanted, known) = (config.clone(), state.clone());
-    // Slurm may have to be asked.
-    let offered = tokio::task::spawn_blocking(move || {
-        crate::engines::offered(slurm.as_deref(), &wanted, &known)
-    });
+    // They may have to be asked.
+    let offered =
+        tokio::task::spawn_blocking(move || crate::engines::offered(&others, &wanted, &known));
     let offered = offered.await.map_err(|error| Refusal::fault(error.to_string()))?;
     let offered = offered.map_err(|why| Refusal::invalid("E_CONFIG_REFUSED", why))?;
     let site = site::site(&config, &nodes, offered).map_err(|error| config_refusal(&error))?;

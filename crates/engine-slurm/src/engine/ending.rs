@@ -1,6 +1,6 @@
 //! How a job of Slurm ended, in muster's terms.
 
-use super::book::Attempt;
+use muster_engine::book::Attempt;
 use muster_model::{EndCause, ExitReport, ExitStatus, Timestamp, Usage};
 
 /// A job that is over, as squeue or sacct tell of it.

@@ -4,8 +4,8 @@
 //! many are left. What others have is therefore told as numbers that muster's own jobs were not
 //! counted on.
 
-use super::book::{Attempt, Book};
 use crate::read::{Cluster, JobRecord};
+use muster_engine::book::{Attempt, Book};
 use muster_model::{Availability, CpuSet, EngineName, ForeignUse, Mib, Node, NodeId, Placement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! Launching: sbatch, asked once for each attempt, as the user whose job it is.
 
-use super::book::{Key, Spot};
 use super::ending::never_ran;
 use super::request::{Submission, mark, submission};
 use super::user::{Person, person};
 use super::{Shared, now};
 use crate::SlurmError;
 use crate::commands::line;
+use muster_engine::book::{Key, Spot};
 use muster_engine::{EngineError, Launch};
 use muster_model::EndCause;
 use std::process::{Command, Stdio};

@@ -1,12 +1,12 @@
 //! A look at Slurm: what became of muster's jobs, and how its nodes stand.
 
-use super::book::{Attempt, Key, Phase};
 use super::ending::{Ended, never_ran};
 use super::request::marked;
 use super::{Shared, foreign, now};
 use crate::read::{Answers, CALLS, CALLS_AGAIN, Cluster, JobRecord, JobStanding, understand};
 use crate::{Commands, SlurmError};
 use muster_engine::Observation;
+use muster_engine::book::{Attempt, Key, Phase};
 use muster_model::{EndCause, Node, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};

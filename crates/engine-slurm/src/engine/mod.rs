@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-mod book;
 mod ending;
 mod foreign;
 mod launch;
@@ -20,9 +19,12 @@ mod script;
 mod user;
 mod watch;
 
-use book::{Book, Key, Phase};
 use look::Seen;
+use muster_engine::book::{Book, Key, Phase};
 use watch::Bell;
+
+/// The journal's name in the state directory.
+const JOURNAL: &str = "slurm-attempts.log";
 
 /// What the engine needs to know.
 #[derive(Clone, Debug)]
@@ -80,7 +82,7 @@ impl SlurmEngine {
             sbatch: config.commands.beside("sbatch")?,
             scancel: config.commands.beside("scancel")?,
             sacct: config.commands.beside("sacct").ok(),
-            book: Mutex::new(Book::open(&config.state_directory).map_err(failed)?),
+            book: Mutex::new(Book::open(&config.state_directory, JOURNAL).map_err(failed)?),
             seen: Mutex::new(Seen::default()),
             bell: Arc::new(Bell::default()),
             sink: Mutex::new(None),
@@ -89,33 +91,6 @@ impl SlurmEngine {
         let pace = Pace::new(shared.config.least, shared.config.most, shared.config.per_minute);
         watch::start(&shared, pace);
         Ok(Self { shared })
-    }
-
-    /// The partitions that stand for Slurm's, under muster's names, with Slurm's nodes, limits and
-    /// default memory. Who may use them Slurm decides when a job is handed over.
-    ///
-    /// # Errors
-    /// [`EngineError::Unreachable`] where Slurm does not answer, [`EngineError::Refused`] where it
-    /// has no partition of a name.
-    pub fn partitions(&self) -> Result<Vec<Partition>, EngineError> {
-        let shared = &self.shared;
-        let theirs = shared.partitions().map_err(|error| shared.unreachable(error))?;
-        let named = shared.config.partitions.iter();
-        let offered = named.map(|(name, slurm)| {
-            let found = theirs.iter().find(|partition| partition.name == *slurm);
-            let there = || theirs.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
-            let found = found.ok_or_else(|| {
-                shared.refused(format!("Slurm has no partition {slurm}; it has {}", there()))
-            })?;
-            Ok(Partition {
-                name: name.clone(),
-                default: false,
-                allow_accounts: Vec::new().into_iter().collect(),
-                qos: None,
-                ..found.clone()
-            })
-        });
-        offered.collect()
     }
 }
 
@@ -134,6 +109,28 @@ impl Engine for SlurmEngine {
         // Slurm lets its operators suspend jobs, which root is.
         let suspends = nix::unistd::geteuid().is_root();
         Capabilities { places_devices: false, suspends, preempts: true }
+    }
+
+    /// With Slurm's nodes, limits and default memory.
+    fn partitions(&self) -> Result<Vec<Partition>, EngineError> {
+        let shared = &self.shared;
+        let theirs = shared.partitions().map_err(|error| shared.unreachable(error))?;
+        let named = shared.config.partitions.iter();
+        let offered = named.map(|(name, slurm)| {
+            let found = theirs.iter().find(|partition| partition.name == *slurm);
+            let there = || theirs.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+            let found = found.ok_or_else(|| {
+                shared.refused(format!("Slurm has no partition {slurm}; it has {}", there()))
+            })?;
+            Ok(Partition {
+                name: name.clone(),
+                default: false,
+                allow_accounts: Vec::new().into_iter().collect(),
+                qos: None,
+                ..found.clone()
+            })
+        });
+        offered.collect()
     }
 
     fn inventory(&self) -> Result<Inventory, EngineError> {

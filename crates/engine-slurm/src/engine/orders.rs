@@ -1,11 +1,11 @@
 //! Orders about attempts that were launched: scancel and scontrol.
 
-use super::book::{Key, Phase};
 use super::ending::never_ran;
 use super::launch::{is_unreachable, words_of};
 use super::request::{mark, minutes};
 use super::{Shared, now};
 use crate::SlurmError;
+use muster_engine::book::{Key, Phase};
 use muster_engine::{EngineError, Observation};
 use muster_model::{EndCause, Seconds, SignalScope, TimeLimit};
 use std::time::{Duration, Instant};
@@ -124,7 +124,10 @@ impl Shared {
     }
 
     /// Slurm's number of an attempt that runs; `None` for one that is over or unknown.
-    fn running(&self, key: Key) -> Result<Option<(u32, super::book::Attempt)>, EngineError> {
+    fn running(
+        &self,
+        key: Key,
+    ) -> Result<Option<(u32, muster_engine::book::Attempt)>, EngineError> {
         let book = self.book();
         match book.get(key).filter(|attempt| attempt.is_open()) {
             None => Ok(None),

@@ -1,8 +1,8 @@
 //! What sbatch is asked for: the placement and the request as options.
 
-use super::book::Key;
 use super::script::unread;
 use muster_engine::Launch;
+use muster_engine::book::Key;
 use muster_model::{
     Exclusive, Job, JobKind, MemoryRequest, Node, NodeShare, OpenMode, Placement, SignalTarget,
     TimeLimit,

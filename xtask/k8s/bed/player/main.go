@@ -20,7 +20,7 @@ import (
 
 const usage = `usage: player keys --dir DIR
        player nodes [--kubeconfig FILE] [--count N] [--gpus G] [--port P]
-       player play [--kubeconfig FILE] [--mode fast] [--dir DIR] [--port P]
+       player play [--kubeconfig FILE] [--mode fast|real] [--dir DIR] [--port P]
        player status [--kubeconfig FILE]
 `
 
@@ -52,7 +52,7 @@ func run() error {
 	flags := flag.NewFlagSet("player", flag.ExitOnError)
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "kubeconfig", "who the player is")
 	flags.StringVar(&o.dir, "dir", ".", "where keys, or the pods' folders, lie")
-	flags.StringVar(&o.mode, "mode", modeFast, "fast")
+	flags.StringVar(&o.mode, "mode", modeFast, "fast, or real")
 	flags.IntVar(&o.count, "count", 4, "how many nodes")
 	flags.IntVar(&o.gpus, "gpus", 8, "how many GPUs each")
 	flags.IntVar(&o.port, "port", 10250, "where the kubelets of all nodes answer")

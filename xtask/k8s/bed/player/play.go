@@ -66,6 +66,15 @@ func play(ctx context.Context, client *kubernetes.Clientset, o options) error {
 	switch o.mode {
 	case modeFast:
 		k.runner = &fast{kubelets: k, started: map[types.UID]time.Time{}}
+	case modeReal:
+		real, err := newReal(k, factory.Core().V1().Services().Lister(), o.dir)
+		if err != nil {
+			return err
+		}
+		if err := real.serve(ctx, o.dir, o.port); err != nil {
+			return err
+		}
+		k.runner = real
 	default:
 		return fmt.Errorf("no mode %q", o.mode)
 	}
@@ -83,9 +92,10 @@ func play(ctx context.Context, client *kubernetes.Clientset, o options) error {
 		return err
 	}
 	nodes := factory.Core().V1().Nodes().Informer()
+	services := factory.Core().V1().Services().Informer()
 	factory.Start(ctx.Done())
 	podFactory.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), nodes.HasSynced,
+	if !cache.WaitForCacheSync(ctx.Done(), nodes.HasSynced, services.HasSynced,
 		podFactory.Core().V1().Pods().Informer().HasSynced) {
 		return ctx.Err()
 	}
@@ -136,7 +146,7 @@ func (k *kubelets) sync(ctx context.Context, key string) error {
 	case pod.DeletionTimestamp != nil:
 		return k.remove(ctx, pod)
 	case over(pod):
-		k.drop(pod.UID)
+		k.books.release(pod.UID)
 		return nil
 	}
 	if reason, message := k.admit(pod); reason != "" {

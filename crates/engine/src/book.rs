@@ -1,10 +1,10 @@
-//! What the engine knows of each attempt, durable where it must survive: a journal of lines beside
-//! what is in memory.
+//! What an engine that hands jobs to another scheduler knows of each attempt, durable where it must
+//! survive: a journal of lines beside what is in memory.
 //!
-//! An attempt is written down before sbatch is asked, so that one whose answer got lost is looked
-//! for in Slurm by its mark and never asked for twice.
+//! An attempt is written down before the other is asked to run it, so that one whose answer got lost
+//! is looked for there by its mark and never asked for twice.
 
-use muster_engine::EngineError;
+use crate::EngineError;
 use muster_model::{CpuSet, ExitReport, JobId, Owner, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,9 +14,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The journal's name in the state directory.
-const JOURNAL: &str = "slurm-attempts.log";
-
 /// Beyond this it is written anew with what is still open.
 const BYTES_MAX: u64 = 4 << 20;
 
@@ -25,17 +22,22 @@ const ACKNOWLEDGED_MAX: usize = 100_000;
 
 /// An attempt of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Key {
-    pub(super) job: JobId,
-    pub(super) attempt: u32,
+pub struct Key {
+    /// The job.
+    pub job: JobId,
+    /// Which start of it.
+    pub attempt: u32,
 }
 
 /// What muster counts an attempt as on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Spot {
-    pub(super) node: String,
-    pub(super) cpus: CpuSet,
-    pub(super) devices: Vec<u32>,
+pub struct Spot {
+    /// The node's name.
+    pub node: String,
+    /// Its CPUs there.
+    pub cpus: CpuSet,
+    /// Its devices there, by index.
+    pub devices: Vec<u32>,
 }
 
 /// One line of the journal.
@@ -69,8 +71,8 @@ enum Line {
 
 /// Where an attempt stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Slurm has it, or may have it, and it does not run yet.
+pub enum Phase {
+    /// It was handed over, or may have been, and does not run yet.
     Accepted,
     /// It runs since then.
     Running(Timestamp),
@@ -80,21 +82,27 @@ pub(super) enum Phase {
 
 /// One attempt.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) phase: Phase,
+pub struct Attempt {
+    /// Where it stands.
+    pub phase: Phase,
     /// When it was accepted; `default` where it never was.
-    pub(super) accepted: Timestamp,
-    pub(super) owner: Owner,
-    pub(super) spots: Vec<Spot>,
-    /// Slurm's number; `None` while no answer of sbatch is known.
-    pub(super) id: Option<u32>,
-    pub(super) stopping: bool,
-    pub(super) signalled: u32,
-    pub(super) suspended: bool,
+    pub accepted: Timestamp,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What muster counts it as.
+    pub spots: Vec<Spot>,
+    /// The number that it has there; `None` while no answer is known, or where names do.
+    pub id: Option<u32>,
+    /// It ends because muster said so.
+    pub stopping: bool,
+    /// The highest signal number delivered.
+    pub signalled: u32,
+    /// It stands still.
+    pub suspended: bool,
     /// When the final end is due.
-    pub(super) kill_at: Option<Instant>,
-    /// Since when Slurm does not list it.
-    pub(super) unseen: Option<Instant>,
+    pub kill_at: Option<Instant>,
+    /// Since when it is not listed there.
+    pub unseen: Option<Instant>,
 }
 
 impl Attempt {
@@ -114,13 +122,13 @@ impl Attempt {
     }
 
     /// True where it is not over.
-    pub(super) const fn is_open(&self) -> bool {
+    pub const fn is_open(&self) -> bool {
         !matches!(self.phase, Phase::Exited(_))
     }
 }
 
 /// All attempts not yet acknowledged, and the journal.
-pub(super) struct Book {
+pub struct Book {
     path: PathBuf,
     file: File,
     bytes: u64,
@@ -136,9 +144,12 @@ pub(super) struct Book {
 
 impl Book {
     /// Reads the journal, or begins one.
-    pub(super) fn open(state: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The file in this folder cannot be used.
+    pub fn open(state: &Path, name: &str) -> io::Result<Self> {
         fs::create_dir_all(state)?;
-        let path = state.join(JOURNAL);
+        let path = state.join(name);
         let mut book = Self {
             file: OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?,
             path,
@@ -195,36 +206,42 @@ impl Book {
     }
 
     /// Changes what is in memory of an attempt.
-    pub(super) fn change(&mut self, key: Key, how: impl FnOnce(&mut Attempt)) {
+    pub fn change(&mut self, key: Key, how: impl FnOnce(&mut Attempt)) {
         if let Some(attempt) = self.known.get_mut(&key) {
             how(attempt);
         }
     }
 
-    /// Whose marks jobs in Slurm carry.
-    pub(super) fn instance(&self) -> &str {
+    /// Whose marks its jobs carry there.
+    pub fn instance(&self) -> &str {
         &self.instance
     }
 
     /// The highest job that was ever accepted or stopped here.
-    pub(super) const fn highest(&self) -> JobId {
+    pub const fn highest(&self) -> JobId {
         self.highest
     }
 
-    pub(super) fn get(&self, key: Key) -> Option<&Attempt> {
+    /// An attempt that is not acknowledged.
+    pub fn get(&self, key: Key) -> Option<&Attempt> {
         self.known.get(&key)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Attempt)> {
+    /// All that are not acknowledged, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Attempt)> {
         self.known.iter()
     }
 
-    pub(super) fn is_acknowledged(&self, key: Key) -> bool {
+    /// True where its exit is stored elsewhere, as far as that is remembered.
+    pub fn is_acknowledged(&self, key: Key) -> bool {
         self.acknowledged.contains(&key)
     }
 
     /// Refuses an order of somebody who is no writer any more.
-    pub(super) fn check_fence(&mut self, fence: u64) -> Result<io::Result<()>, EngineError> {
+    ///
+    /// # Errors
+    /// [`EngineError::Fenced`]; inside, that the fence cannot be written down.
+    pub fn check_fence(&mut self, fence: u64) -> Result<io::Result<()>, EngineError> {
         if fence < self.fence {
             return Err(EngineError::Fenced { fence, seen: self.fence });
         }
@@ -238,8 +255,11 @@ impl Book {
         Ok(noted)
     }
 
-    /// An attempt that sbatch is about to be asked for.
-    pub(super) fn accept(
+    /// An attempt that is about to be handed over.
+    ///
+    /// # Errors
+    /// It cannot be written down, as with everything below.
+    pub fn accept(
         &mut self,
         key: Key,
         at: Timestamp,
@@ -249,13 +269,19 @@ impl Book {
         self.write(Line::Accepted { key, at, owner, spots }, true)
     }
 
-    /// Slurm's number of an attempt. One that gets lost is found again by its mark.
-    pub(super) fn submitted(&mut self, key: Key, id: u32) -> io::Result<()> {
+    /// The number of an attempt there. One that gets lost is found again by its mark.
+    ///
+    /// # Errors
+    /// As [`Self::accept`].
+    pub fn submitted(&mut self, key: Key, id: u32) -> io::Result<()> {
         self.write(Line::Submitted { key, id }, false)
     }
 
     /// It ends because muster said so.
-    pub(super) fn stopping(&mut self, key: Key) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As [`Self::accept`].
+    pub fn stopping(&mut self, key: Key) -> io::Result<()> {
         match self.known.get(&key) {
             Some(attempt) if !attempt.stopping => self.write(Line::Stopping(key), true),
             _ => Ok(()),
@@ -263,17 +289,26 @@ impl Book {
     }
 
     /// The highest signal number that was, or is being, delivered.
-    pub(super) fn signalled(&mut self, key: Key, number: u32) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As [`Self::accept`].
+    pub fn signalled(&mut self, key: Key, number: u32) -> io::Result<()> {
         self.write(Line::Signalled { key, number }, true)
     }
 
     /// It is over.
-    pub(super) fn exited(&mut self, key: Key, report: ExitReport) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As [`Self::accept`].
+    pub fn exited(&mut self, key: Key, report: ExitReport) -> io::Result<()> {
         self.write(Line::Exited { key, report }, true)
     }
 
     /// Its exit is stored elsewhere.
-    pub(super) fn acknowledge(&mut self, key: Key) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// As [`Self::accept`].
+    pub fn acknowledge(&mut self, key: Key) -> io::Result<()> {
         if !self.known.contains_key(&key) {
             return Ok(());
         }
@@ -357,6 +392,8 @@ mod tests {
     use super::*;
     use muster_model::{EndCause, ExitStatus, Usage};
 
+    const JOURNAL: &str = "attempts.log";
+
     fn key(job: u32) -> Key {
         Key { job: JobId(job), attempt: 1 }
     }
@@ -376,7 +413,7 @@ mod tests {
     #[test]
     fn what_must_survive_survives_twice() {
         let state = tempfile::tempdir().expect("a folder");
-        let mut book = Book::open(state.path()).expect("opened");
+        let mut book = Book::open(state.path(), JOURNAL).expect("opened");
         let instance = book.instance().to_owned();
         book.check_fence(3).expect("taken").expect("noted");
         let spot = Spot { node: "n1".to_owned(), cpus: CpuSet::first(2), devices: vec![1] };
@@ -390,7 +427,7 @@ mod tests {
         book.exited(key(2), over()).expect("noted");
         book.acknowledge(key(3)).expect("noted");
         for _ in 0..2 {
-            let mut book = Book::open(state.path()).expect("opened");
+            let mut book = Book::open(state.path(), JOURNAL).expect("opened");
             assert_eq!((book.instance(), book.highest()), (instance.as_str(), JobId(4)));
             let one = book.get(key(1)).expect("there").clone();
             assert_eq!((one.id, one.stopping, one.signalled), (Some(77), true, 2));
@@ -407,15 +444,15 @@ mod tests {
     #[test]
     fn a_line_that_was_cut_short_is_left_out_and_the_next_one_is_whole() {
         let state = tempfile::tempdir().expect("a folder");
-        let mut book = Book::open(state.path()).expect("opened");
+        let mut book = Book::open(state.path(), JOURNAL).expect("opened");
         book.accept(key(1), Timestamp::default(), Owner::default(), Vec::new()).expect("noted");
         let file = state.path().join(JOURNAL);
         let mut text = fs::read_to_string(&file).expect("text");
         text.push_str("{\"Accepted\":{\"key\":");
         fs::write(&file, text).expect("written");
-        let mut book = Book::open(state.path()).expect("opened");
+        let mut book = Book::open(state.path(), JOURNAL).expect("opened");
         book.accept(key(2), Timestamp::default(), Owner::default(), Vec::new()).expect("noted");
-        let book = Book::open(state.path()).expect("opened");
+        let book = Book::open(state.path(), JOURNAL).expect("opened");
         assert_eq!(book.iter().count(), 2);
     }
 }

@@ -1,0 +1,138 @@
+//! Watching nodes and pods for as long as the engine lives.
+
+use super::Shared;
+use crate::read::PodKey;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Config, Event, watcher};
+use kube::{Resource, ResourceExt};
+use muster_engine::Observation;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// A page of a listing.
+const PAGE: u32 = 500;
+
+/// What was made and is not needed any more is looked for so often.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// A stream of one kind, put to the shared state.
+pub(super) fn start(shared: &Arc<Shared>) {
+    let client = || shared.cluster.client.clone();
+    let weak = || Arc::downgrade(shared);
+    shared.handle.spawn(follow(Api::<Node>::all(client()), weak(), take_node));
+    let mut listed = BTreeSet::new();
+    let take = move |shared: &Arc<Shared>, event| take_pod(shared, event, &mut listed);
+    shared.handle.spawn(follow(Api::<Pod>::all(client()), weak(), take));
+    shared.handle.spawn(sweep(weak()));
+}
+
+async fn follow<K, F>(api: Api<K>, shared: Weak<Shared>, mut take: F)
+where
+    K: Resource + Clone + Debug + Send + DeserializeOwned + 'static,
+    F: FnMut(&Arc<Shared>, Event<K>) + Send,
+{
+    let mut stream = watcher(api, Config::default().page_size(PAGE)).default_backoff().boxed();
+    while let Some(event) = stream.next().await {
+        let Some(shared) = shared.upgrade() else { return };
+        match event {
+            Ok(event) => take(&shared, event),
+            Err(error) => tracing::warn!(%error, "the cluster cannot be watched"),
+        }
+    }
+}
+
+async fn sweep(shared: Weak<Shared>) {
+    let mut turns = tokio::time::interval(SWEEP);
+    loop {
+        turns.tick().await;
+        let Some(shared) = shared.upgrade() else { return };
+        shared.sweep().await;
+    }
+}
+
+fn take_node(shared: &Arc<Shared>, event: Event<Node>) {
+    let mut seen = shared.seen();
+    let was_whole = seen.listed.0;
+    match event {
+        Event::Init => {
+            seen.nodes.clear();
+            seen.listed.0 = false;
+            return;
+        }
+        Event::InitApply(node) => {
+            seen.nodes.insert(node.name_any(), node);
+            return;
+        }
+        Event::InitDone => {
+            seen.listed.0 = true;
+            seen.bell.notify_all();
+        }
+        Event::Apply(node) => {
+            let name = node.name_any();
+            // A kubelet says every few seconds that it is there.
+            let same = seen.nodes.get(&name).is_some_and(|known| {
+                let has = |node: &Node| super::nodes::standing(node).ok();
+                has(known) == has(&node)
+            });
+            seen.nodes.insert(name, node);
+            if same {
+                return;
+            }
+        }
+        Event::Delete(node) => {
+            seen.nodes.remove(&node.name_any());
+        }
+    }
+    drop(seen);
+    if was_whole || shared.seen().is_whole() {
+        shared.tell(Observation::NodesChanged);
+    }
+}
+
+fn take_pod(shared: &Arc<Shared>, event: Event<Pod>, listed: &mut BTreeSet<PodKey>) {
+    let instance = shared.book().instance().to_owned();
+    let mut seen = shared.seen();
+    let mut node = None;
+    let changed: Vec<_> = match event {
+        Event::Init => {
+            listed.clear();
+            Vec::new()
+        }
+        Event::InitApply(pod) => {
+            listed.insert(PodKey {
+                namespace: pod.namespace().unwrap_or_default(),
+                name: pod.name_any(),
+            });
+            seen.take(pod, &instance, false).into_iter().collect()
+        }
+        Event::InitDone => {
+            let gone = seen.keep_only(&std::mem::take(listed));
+            seen.listed.1 = true;
+            seen.bell.notify_all();
+            gone
+        }
+        Event::Apply(pod) => {
+            node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+            seen.take(pod, &instance, false).into_iter().collect()
+        }
+        Event::Delete(pod) => {
+            node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+            seen.take(pod, &instance, true).into_iter().collect()
+        }
+    };
+    drop(seen);
+    if changed.is_empty()
+        && let Some(node) = node
+    {
+        shared.tell_foreign(&node);
+    }
+    for key in changed {
+        shared.advance(key);
+    }
+}

@@ -1,0 +1,118 @@
+//! What of a cluster an engine that runs jobs there has to know: its nodes, and what of them pods
+//! hold.
+
+use super::objects::{INDEX, key_of};
+use crate::read::{Amounts, PodKey, requests};
+use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
+use muster_engine::book::Key;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar};
+
+/// A pod.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PodSeen {
+    pub(super) uid: String,
+    pub(super) node: Option<String>,
+    /// What it asks for; nothing where that cannot be read.
+    pub(super) asks: Amounts,
+    /// Nothing of it runs any more.
+    pub(super) over: bool,
+    /// It is being deleted.
+    pub(super) leaving: bool,
+    /// The attempt that it is a part of, and which part, where it is one of this muster's.
+    pub(super) part: Option<(Key, u32)>,
+    /// Of such a part.
+    pub(super) status: PodStatus,
+}
+
+/// Everything that is watched.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) nodes: BTreeMap<String, Node>,
+    pub(super) pods: BTreeMap<PodKey, PodSeen>,
+    /// The pods of each attempt, those among them that are gone.
+    pub(super) parts: BTreeMap<Key, BTreeMap<u32, (PodKey, PodSeen)>>,
+    /// Listed whole: nodes, and pods.
+    pub(super) listed: (bool, bool),
+    /// Rung when something was listed whole.
+    pub(super) bell: Arc<Condvar>,
+}
+
+impl Seen {
+    pub(super) fn is_whole(&self) -> bool {
+        self.listed == (true, true)
+    }
+
+    /// The names of nodes that have these labels.
+    pub(super) fn nodes_with<'a>(
+        &'a self,
+        labels: &'a BTreeMap<String, String>,
+    ) -> impl Iterator<Item = &'a str> {
+        let has = |node: &Node| {
+            let own = node.metadata.labels.as_ref();
+            labels.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
+        };
+        self.nodes.iter().filter(move |(_, node)| has(node)).map(|(name, _)| name.as_str())
+    }
+
+    /// Takes a pod as it is told; gives the attempt that it is a part of.
+    pub(super) fn take(&mut self, told: Pod, instance: &str, gone: bool) -> Option<Key> {
+        let key = PodKey {
+            namespace: told.metadata.namespace.clone().unwrap_or_default(),
+            name: told.metadata.name.clone().unwrap_or_default(),
+        };
+        let part = part_of(&told, instance);
+        let spec = told.spec.unwrap_or_default();
+        let status = told.status.unwrap_or_default();
+        let over = gone || matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        let pod = PodSeen {
+            uid: told.metadata.uid.unwrap_or_default(),
+            node: spec.node_name.clone().filter(|node| !node.is_empty()),
+            asks: requests(&spec).unwrap_or_default(),
+            over,
+            leaving: gone || told.metadata.deletion_timestamp.is_some(),
+            part,
+            status: if part.is_some() { status } else { PodStatus::default() },
+        };
+        if let Some((attempt, index)) = part {
+            self.take_part(attempt, index, &key, &pod);
+        }
+        if over || pod.node.is_none() {
+            self.pods.remove(&key);
+        } else {
+            self.pods.insert(key, pod);
+        }
+        part.map(|(attempt, _)| attempt)
+    }
+
+    /// The newest pod of each part counts; the end of one that another has replaced does not.
+    fn take_part(&mut self, attempt: Key, index: u32, key: &PodKey, pod: &PodSeen) {
+        let parts = self.parts.entry(attempt).or_default();
+        let replaced = parts.get(&index).is_some_and(|(_, known)| known.uid != pod.uid && pod.over);
+        if !replaced {
+            parts.insert(index, (key.clone(), pod.clone()));
+        }
+    }
+
+    /// Drops pods that a listing did not have; gives the attempts whose parts are among them.
+    pub(super) fn keep_only(&mut self, listed: &BTreeSet<PodKey>) -> Vec<Key> {
+        self.pods.retain(|key, _| listed.contains(key));
+        let mut changed = Vec::new();
+        for (attempt, parts) in &mut self.parts {
+            for (key, pod) in parts.values_mut() {
+                if !pod.over && !listed.contains(key) {
+                    (pod.over, pod.leaving) = (true, true);
+                    changed.push(*attempt);
+                }
+            }
+        }
+        changed
+    }
+}
+
+/// The attempt of this instance that a pod is a part of, and which part.
+fn part_of(pod: &Pod, instance: &str) -> Option<(Key, u32)> {
+    let labels = pod.metadata.labels.as_ref()?;
+    let key = key_of(labels, instance)?;
+    Some((key, labels.get(INDEX)?.parse().ok()?))
+}

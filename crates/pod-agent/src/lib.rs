@@ -1,0 +1,40 @@
+//! What muster does inside a pod that runs one of its jobs: the engine of one machine, for one
+//! attempt, so that script, steps, files, signals and limits are as anywhere else.
+//!
+//! The pod is made by `engine-k8s`: it has the order to launch as a file, takes further orders by
+//! `muster pod order`, and says how it ended in its termination message.
+
+mod arguments;
+mod error;
+mod install;
+mod mailbox;
+mod report;
+mod run;
+
+use arguments::Arguments;
+use error::AgentError;
+
+/// The first word of these commands, which nobody types.
+pub const VERB: &str = "pod";
+
+/// Runs `muster pod …`; `slurm_names` are those under which the program is Slurm's commands. Gives
+/// the exit status.
+pub fn run(words: &[String], slurm_names: &[&str]) -> i32 {
+    let done = match words.split_first() {
+        Some((verb, rest)) => carry_out(verb, rest, slurm_names),
+        None => Err(AgentError::Usage),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("muster pod: {error}");
+        error.status()
+    })
+}
+
+fn carry_out(verb: &str, rest: &[String], slurm_names: &[&str]) -> Result<i32, AgentError> {
+    match (verb, rest) {
+        ("run", rest) => run::run(&Arguments::read(rest)?, slurm_names),
+        ("order", rest) => mailbox::send(&Arguments::read(rest)?).map(|()| 0),
+        ("install", [target]) => install::install(target.as_ref()).map(|()| 0),
+        _ => Err(AgentError::Usage),
+    }
+}

@@ -1,0 +1,77 @@
+//! Orders to an attempt that runs, from a process that was started in its pod for that.
+
+use crate::arguments::Arguments;
+use crate::error::AgentError;
+use muster_engine::{Engine, Order};
+use muster_engine_local::LocalEngine;
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The socket's name in the state directory.
+const SOCKET: &str = "orders";
+
+/// An order is not longer.
+const BYTES_MAX: u64 = 4096;
+
+/// Whoever gives or takes an order does so within this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The answer to an order that was carried out.
+const DONE: &str = "done";
+
+/// Takes orders as long as the process lives.
+pub(crate) fn open(state: &Path, engine: Arc<LocalEngine>) -> Result<(), AgentError> {
+    let path = state.join(SOCKET);
+    let listener = UnixListener::bind(&path).map_err(AgentError::file(&path))?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // One that breaks off gives no order.
+            serve(stream, &engine).ok();
+        }
+    });
+    Ok(())
+}
+
+fn serve(mut stream: UnixStream, engine: &LocalEngine) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut text = String::new();
+    (&stream).take(BYTES_MAX).read_to_string(&mut text)?;
+    let answer = match serde_json::from_str(&text) {
+        Ok(order) => carry_out(&order, engine),
+        Err(error) => format!("no order: {error}"),
+    };
+    stream.write_all(answer.as_bytes())
+}
+
+fn carry_out(order: &Order, engine: &LocalEngine) -> String {
+    if !matches!(order, Order::Signal { .. } | Order::Suspend { .. } | Order::Limit { .. }) {
+        return "no order for an attempt that runs".to_owned();
+    }
+    match engine.execute(1, order) {
+        Ok(()) => DONE.to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Gives the order on the command line to the attempt of this pod.
+pub(crate) fn send(arguments: &Arguments) -> Result<(), AgentError> {
+    let path = arguments.state.join(SOCKET);
+    let asked = || -> std::io::Result<String> {
+        let mut stream = UnixStream::connect(&path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(arguments.order.as_bytes())?;
+        stream.shutdown(Shutdown::Write)?;
+        let mut answer = String::new();
+        stream.take(BYTES_MAX).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    match asked().map_err(AgentError::file(&path))?.as_str() {
+        DONE => Ok(()),
+        other => Err(AgentError::Order(other.to_owned())),
+    }
+}
