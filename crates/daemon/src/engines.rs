@@ -170,6 +170,7 @@ pub(crate) fn start_local(setup: &Setup) -> Result<LocalEngine, DaemonError> {
         cluster: setup.config.cluster.name.clone(),
         practice: practice.map(|size| practice_spec(size, &setup.config.practice)),
         without_cgroup: !setup.config.local.cgroups,
+        reach: None,
         client_socket: Some(setup.socket.clone()),
         gpu_reader: None,
     };

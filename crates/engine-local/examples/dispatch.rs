@@ -34,6 +34,7 @@ fn main() {
         cluster: "bench".to_owned(),
         practice: None,
         without_cgroup: arguments.iter().any(|a| a == "plain"),
+        reach: None,
         client_socket: None,
         gpu_reader: None,
     })

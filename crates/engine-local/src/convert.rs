@@ -38,6 +38,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) cores: &'a BTreeMap<u32, u32>,
     /// Where the daemon listens, for muster's commands inside jobs.
     pub(crate) client_socket: Option<&'a Path>,
+    /// The command that runs a task on another of a job's nodes; empty where all are this machine.
+    pub(crate) reach: &'a [String],
     /// Where jobs on practice nodes say what they use of their invented GPUs.
     pub(crate) practice_use: &'a Path,
 }
@@ -95,6 +97,7 @@ pub(crate) fn launch_spec(
         practice: launch.nodes[0].practice,
         path_first: around.slurm_links.map(|path| path.to_string_lossy().into_owned()),
         variables: variables(launch, around),
+        reach: around.reach.to_vec(),
     })
 }
 

@@ -45,6 +45,9 @@ pub struct LocalConfig {
     pub practice: Option<PracticeSpec>,
     /// Do without cgroups even where they can be had.
     pub without_cgroup: bool,
+    /// Where a job's nodes are other machines: the command that runs a task there and lives as long
+    /// as it does. The node's name, `--` and the task's own words are appended to it.
+    pub reach: Option<Vec<String>>,
     /// Where the daemon listens: jobs find it in `MUSTER_SOCKET`.
     pub client_socket: Option<PathBuf>,
     /// Where the use of GPUs is read from; `None` is the drivers, and on practice nodes the file
@@ -292,6 +295,7 @@ impl Shared {
             machine_mib: self.machine_mib,
             cores: &self.cores,
             client_socket: self.config.client_socket.as_deref(),
+            reach: self.config.reach.as_deref().unwrap_or_default(),
             practice_use: &self.state.path().join(PRACTICE_USE),
         };
         let spec = match launch_spec(launch, &around) {

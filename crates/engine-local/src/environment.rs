@@ -64,7 +64,7 @@ pub(crate) fn batch_environment(spec: &LaunchSpec, run: RunFacts<'_>) -> Variabl
             variables.insert(name.to_owned(), value.to_owned());
         }
     }
-    variables.entry("MASTER_ADDR".to_owned()).or_insert_with(|| "127.0.0.1".to_owned());
+    variables.entry("MASTER_ADDR".to_owned()).or_insert_with(|| spec.meeting_place(0));
     variables.entry("MASTER_PORT".to_owned()).or_insert_with(|| master_port(spec, 0).to_string());
     variables.extend(spec.variables.iter().cloned());
     variables

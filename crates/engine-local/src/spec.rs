@@ -64,12 +64,24 @@ pub struct LaunchSpec {
     pub path_first: Option<String>,
     /// Variables laid over everything else, ready made (`SLURM_HET_*`, checkpoint variables).
     pub variables: Vec<(String, String)>,
+    /// The command that runs a task on a node that is another machine, before the node's name, `--`
+    /// and the task's own words; empty where all nodes are this one.
+    #[serde(default)]
+    pub reach: Vec<String>,
 }
 
 impl LaunchSpec {
     /// The job's number and attempt.
     pub fn key(&self) -> JobKey {
         JobKey { job: self.job, attempt: self.attempt }
+    }
+
+    /// Where processes meet whose first is on this node of the job.
+    pub fn meeting_place(&self, node: usize) -> String {
+        match self.nodes.get(node).filter(|_| !self.reach.is_empty()) {
+            Some(node) => node.name.clone(),
+            None => "127.0.0.1".to_owned(),
+        }
     }
 }
 

@@ -10,6 +10,9 @@ mod install;
 mod mailbox;
 mod report;
 mod run;
+mod serve;
+mod task;
+mod wire;
 
 use arguments::Arguments;
 use error::AgentError;
@@ -34,6 +37,9 @@ fn carry_out(verb: &str, rest: &[String], slurm_names: &[&str]) -> Result<i32, A
     match (verb, rest) {
         ("run", rest) => run::run(&Arguments::read(rest)?, slurm_names),
         ("order", rest) => mailbox::send(&Arguments::read(rest)?).map(|()| 0),
+        ("task", [flag, orders, host, end, argv @ ..]) if flag == "--orders" && end == "--" => {
+            task::task(orders.as_ref(), host, argv)
+        }
         ("install", [target]) => install::install(target.as_ref()).map(|()| 0),
         _ => Err(AgentError::Usage),
     }

@@ -2,7 +2,8 @@
 
 use crate::arguments::Arguments;
 use crate::error::AgentError;
-use crate::{mailbox, report};
+use crate::wire::{self, Key, Request};
+use crate::{mailbox, report, serve, task};
 use muster_engine::{Engine, Launch, Observation, Order};
 use muster_engine_local::{LocalConfig, LocalEngine};
 use muster_model::{ExitReport, JobId, StopCause};
@@ -12,10 +13,14 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// The file with the order to launch.
 const LAUNCH: &str = "launch";
+
+/// Pods that are not there yet are asked again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// What happens to the attempt.
 enum Happening {
@@ -26,11 +31,19 @@ enum Happening {
 
 /// Runs the attempt and tells how it ended. Gives the container's exit status.
 pub(crate) fn run(arguments: &Arguments, slurm_names: &[&str]) -> Result<i32, AgentError> {
+    // Of an Indexed Job each pod knows its number.
+    if std::env::var("JOB_COMPLETION_INDEX").is_ok_and(|index| index != "0") {
+        return serve::serve(&arguments.orders);
+    }
     let file = arguments.orders.join(LAUNCH);
     let text = fs::read_to_string(&file).map_err(AgentError::file(&file))?;
     let launch: Launch = serde_json::from_str(&text)
         .map_err(|error| AgentError::File { path: file, why: error.to_string() })?;
     let (engine, happenings) = start(arguments, slurm_names)?;
+    let others: Vec<String> = launch.nodes.iter().skip(1).map(|node| node.name.clone()).collect();
+    if !meet(arguments, &others, &happenings)? {
+        return Ok(128 + SIGTERM);
+    }
     let (job, attempt, grace) = (launch.job.id, launch.job.attempt, launch.kill_wait);
     let refused = |error: muster_engine::EngineError| AgentError::Order(error.to_string());
     engine.execute(1, &Order::Launch(Box::new(launch))).map_err(refused)?;
@@ -50,7 +63,47 @@ pub(crate) fn run(arguments: &Arguments, slurm_names: &[&str]) -> Result<i32, Ag
         }
     };
     tell(&arguments.report, job, &ended)?;
+    for host in &others {
+        // One that does not hear it is ended with its pod.
+        ask(arguments, host, &Request::Leave).ok();
+    }
     Ok(report::status(&ended))
+}
+
+/// Waits until every other pod of the job can be asked: all of them run or none. False where the pod
+/// is to end before that.
+fn meet(
+    arguments: &Arguments,
+    others: &[String],
+    happenings: &Receiver<Happening>,
+) -> Result<bool, AgentError> {
+    for host in others {
+        while let Err(error) = ask(arguments, host, &Request::Ping) {
+            match happenings.recv_timeout(AGAIN) {
+                Ok(Happening::Asked) => return Ok(false),
+                Ok(Happening::Seen(_)) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!("muster pod: waiting for {host}: {error}")
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(AgentError::Order("nothing is told any more".to_owned()));
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn ask(arguments: &Arguments, host: &str, request: &Request) -> std::io::Result<()> {
+    let key = Key::read(&arguments.orders)?;
+    wire::ask(&task::address(host), &key, request).map(drop)
+}
+
+/// What runs a task on another pod.
+fn reach(exe: &Path, arguments: &Arguments) -> Vec<String> {
+    let words = ["pod", "task", "--orders"].map(str::to_owned);
+    let orders = arguments.orders.to_string_lossy().into_owned();
+    [&[exe.to_string_lossy().into_owned()][..], &words, &[orders]].concat()
 }
 
 /// The engine of this machine, and what happens.
@@ -76,6 +129,7 @@ fn start(
         practice: None,
         // The container is bounded from outside.
         without_cgroup: true,
+        reach: Some(reach(&exe, arguments)),
         client_socket: None,
         gpu_reader: None,
     })?);

@@ -7,6 +7,8 @@ use muster_engine::book::{Key, Spot};
 use muster_engine::{EngineError, Launch};
 use muster_model::EndCause;
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Read as _;
 
 impl Shared {
     /// Hands an attempt to the cluster. What is there already is left as it is.
@@ -21,7 +23,8 @@ impl Shared {
             }
             book.instance().to_owned()
         };
-        let objects = match objects(launch, &instance, &self.config) {
+        let key_text = new_key().map_err(|error| self.unreachable(error))?;
+        let objects = match objects(launch, &instance, &key_text, &self.config) {
             Ok(objects) => objects,
             Err(why) => return self.fail(key, &why),
         };
@@ -85,6 +88,13 @@ impl Cluster {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         self.get(url, name).await
     }
+}
+
+/// What nobody can guess.
+fn new_key() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 /// What muster counts the attempt as.

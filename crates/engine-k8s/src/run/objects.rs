@@ -64,10 +64,12 @@ pub(super) fn key_of(labels: &BTreeMap<String, String>, instance: &str) -> Optio
     Some(Key { job: JobId(job.parse().ok()?), attempt: attempt.parse().ok()? })
 }
 
-/// Makes the objects; a sentence where the cluster cannot run such a job.
+/// Makes the objects; a sentence where the cluster cannot run such a job. The pods know each other by
+/// `key_text`, which nobody else may guess.
 pub(super) fn objects(
     launch: &Launch,
     instance: &str,
+    key_text: &str,
     config: &RunnerConfig,
 ) -> Result<Objects, String> {
     let job = &launch.job;
@@ -121,7 +123,7 @@ pub(super) fn objects(
         }),
         secret: json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque",
-            "immutable": true, "stringData": {"launch": text},
+            "immutable": true, "stringData": {"launch": text, "key": key_text},
         }),
         service: json!({
             "apiVersion": "v1", "kind": "Service", "metadata": meta,

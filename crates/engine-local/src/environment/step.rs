@@ -23,6 +23,8 @@ pub(crate) struct TaskFacts<'a> {
     pub(crate) nodeid: u32,
     /// The position of its node in the allocation.
     pub(crate) share: usize,
+    /// The share of the node with the step's first task.
+    pub(crate) first_share: usize,
     /// The step's nodes, folded.
     pub(crate) nodelist: &'a str,
     /// Tasks on each of the step's nodes.
@@ -77,7 +79,12 @@ pub(crate) fn task_environment(
     if nested || !variables.contains_key("MASTER_PORT") {
         variables.insert("MASTER_PORT".to_owned(), master_port(spec, task.step + 1).to_string());
     }
-    variables.entry("MASTER_ADDR".to_owned()).or_insert_with(|| "127.0.0.1".to_owned());
+    // What the script has is where the job's first node is; this step may begin on another.
+    let (of_job, own) = (spec.meeting_place(0), spec.meeting_place(task.first_share));
+    let meets = variables.entry("MASTER_ADDR".to_owned()).or_insert_with(|| own.clone());
+    if *meets == of_job {
+        *meets = own;
+    }
     variables
 }
 

@@ -64,6 +64,7 @@ impl Site {
             cluster: "test".to_owned(),
             practice: Some("2x4".parse().expect("practice")),
             without_cgroup: self.without_cgroup,
+            reach: None,
             client_socket: None,
             gpu_reader: None,
         }

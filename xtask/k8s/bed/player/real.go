@@ -177,7 +177,8 @@ func (r *real) names(pod *v1.Pod) []string {
 			return nil
 		}
 	}
-	var names []string
+	// The host's name alone is found where the pod looks in its own domain first.
+	names := []string{hostname(pod)}
 	for _, prefix := range []string{hostname(pod) + ".", ""} {
 		short := prefix + domain
 		names = append(names, short, short+"."+pod.Namespace, short+"."+pod.Namespace+".svc",

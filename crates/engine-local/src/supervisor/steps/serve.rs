@@ -166,6 +166,7 @@ impl Supervisor<'_> {
                 localid,
                 nodeid: node as u32,
                 share: part.share,
+                first_share: step.layout.parts.first().map_or(0, |first| first.share),
                 nodelist: &step.nodelist,
                 per_node: &per_node,
                 neighbours: &neighbours.join(","),
@@ -177,8 +178,10 @@ impl Supervisor<'_> {
                 task_gpus,
             },
         );
+        let argv = task.argv.as_deref().unwrap_or(&step.spec.argv);
+        let elsewhere = self.elsewhere(part.share, argv);
         child::start(&ChildSpec {
-            program: Executable::Command { argv: task.argv.as_deref().unwrap_or(&step.spec.argv) },
+            program: Executable::Command { argv: elsewhere.as_deref().unwrap_or(argv) },
             environment: child::render_environment(&environment),
             cwd: &step.spec.cwd,
             umask: step.spec.umask.unwrap_or(self.spec.umask),
@@ -191,6 +194,15 @@ impl Supervisor<'_> {
             cpus: &cpus,
             notice: &notice,
         })
+    }
+
+    /// The command that runs a task on one of the job's nodes, where that is another machine.
+    fn elsewhere(&self, share: usize, argv: &[String]) -> Option<Vec<String>> {
+        if share == 0 || self.spec.reach.is_empty() {
+            return None;
+        }
+        let place = [self.spec.nodes[share].name.clone(), "--".to_owned()];
+        Some([&self.spec.reach, &place[..], argv].concat())
     }
 
     /// What a task that is bound verbosely says on its standard error before its program runs, as

@@ -1,0 +1,60 @@
+//! Jobs that a daemon runs as pods of a real Kubernetes, beside those that it runs on this machine.
+//!
+//! `cargo xtask test --only k8s` starts that Kubernetes, whose pods are processes of this host, and
+//! names it in `MUSTER_TEST_KUBECONFIG`. Without it nothing is tested here.
+
+use crate::elsewhere::Site;
+use crate::place::{MUSTER, until};
+use std::path::PathBuf;
+
+/// A daemon with a Kubernetes, whose pods share this test's folder.
+fn site() -> Option<Site> {
+    let Some(kubeconfig) = std::env::var_os("MUSTER_TEST_KUBECONFIG").map(PathBuf::from) else {
+        eprintln!("skipped: MUSTER_TEST_KUBECONFIG is not set; cargo xtask test --only k8s");
+        return None;
+    };
+    let text = format!(
+        "[kubernetes]\npartitions = {{ k8s = \"\" }}\nkubeconfig = \"{}\"\nimage = \"none\"\n\
+         program = \"{MUSTER}\"\nmounts = [\"{{work}}:{{work}}\"]\n",
+        kubeconfig.display()
+    );
+    Some(Site::new(kubeconfig.parent()?, ["kubernetes", "k8s"], &text))
+}
+
+#[test]
+fn the_pipeline_runs_on_kubernetes() {
+    let Some(site) = site() else { return };
+    let _daemon = site.start();
+    site.pipeline(["kubernetes"; 4]);
+    let log = std::fs::read_to_string(site.work.join("train.log")).unwrap();
+    assert!(log.contains("epoch 40"), "{log}");
+}
+
+#[test]
+fn half_of_the_pipeline_runs_on_kubernetes_and_half_on_this_machine() {
+    let Some(site) = site() else { return };
+    let _daemon = site.start();
+    site.pipeline(["local", "kubernetes", "local", "kubernetes"]);
+}
+
+#[test]
+fn a_daemon_that_is_killed_finds_its_pods_again() {
+    let Some(site) = site() else { return };
+    let daemon = site.start();
+    std::fs::write(site.work.join("long.sh"), "#!/bin/sh\necho begun >> begun\nsleep 100000\n")
+        .unwrap();
+    let words = ["--on", "kubernetes", "--requeue", "--output=/dev/null", "long.sh"];
+    let long = site.submit(&words);
+    site.until_running(&long);
+    let begun = || std::fs::read_to_string(site.work.join("begun")).unwrap_or_default();
+    until("its script has begun", || (begun() == "begun\n").then_some(()));
+    daemon.kill();
+    let _daemon = site.start();
+    assert!(site.says(&["job", &long]).contains("RUNNING"));
+    assert_eq!(begun(), "begun\n");
+    site.says(&["requeue", &long]);
+    until("it begins again", || (begun() == "begun\nbegun\n").then_some(()));
+    site.until_running(&long);
+    site.says(&["cancel", &long]);
+    until("it is over", || site.says(&["job", &long]).contains("CANCELLED").then_some(()));
+}
