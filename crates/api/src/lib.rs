@@ -26,6 +26,7 @@ pub mod plan;
 pub mod priority;
 pub mod queue;
 pub mod reservation;
+pub mod shown;
 pub mod step;
 pub mod submit;
 pub mod tres;

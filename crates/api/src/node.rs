@@ -123,6 +123,9 @@ pub struct DeviceView {
     /// The vendor's full name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub product: String,
+    /// The vendor's unique id, by which `/v1/metrics` tells of it; empty for invented ones.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
     /// Its memory.
     pub memory_mib: u64,
     /// The jobs that hold it, as raw numbers.

@@ -114,6 +114,8 @@ pub(crate) enum Command {
     Sim(crate::sim::Sim),
     /// Serve the page of queue, cluster and plan to a browser on this machine
     Web(WebArgs),
+    /// The same on this terminal, live: queue with why and when, nodes, GPUs, plan, shares
+    Top(crate::top::TopArgs),
     /// The version of this program and of the daemon
     Version(Json),
 }

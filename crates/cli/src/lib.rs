@@ -31,6 +31,7 @@ mod sim;
 mod slurm;
 mod submit;
 mod table;
+mod top;
 mod whatif;
 mod why;
 
@@ -138,6 +139,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Shadow(shadow) => shadow::run(&shadow),
         Command::Sim(sim) => sim::run(&sim),
         Command::Web(args) => web(&args),
+        Command::Top(args) => top::run(&args),
         Command::Version(json) => inspect::version(&json),
     }
 }

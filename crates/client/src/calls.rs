@@ -7,10 +7,10 @@ use muster_api::{
     AccountView, ActionRequest, ActionResponse, ActionResult, BackupRequest, BackupResponse,
     CycleRequest, CycleResponse, DiagnosisPage, DrainRequest, EventQuery, HistoryPage,
     HistoryQuery, JobPage, JobPatch, JobRef, LicenceView, NodePage, NodeView, PAGE_MAX,
-    PartitionView, PayloadView, Ping, PriorityPage, PriorityQuery, QosView, QueuePage, QueueQuery,
-    QueueRow, ReloadResponse, ReservationPlan, ReservationRequest, ReservationView, ScriptView,
-    SharePage, Stats, StepAccess, SubmitRequest, SubmitResponse, SwitchView, WaitQuery,
-    WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyQuery,
+    PartitionView, PayloadView, Ping, PlanPage, PlanQuery, PriorityPage, PriorityQuery, QosView,
+    QueuePage, QueueQuery, QueueRow, ReloadResponse, ReservationPlan, ReservationRequest,
+    ReservationView, ScriptView, SharePage, Stats, StepAccess, SubmitRequest, SubmitResponse,
+    SwitchView, WaitQuery, WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyQuery,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -195,6 +195,16 @@ impl Client {
     /// Every licence.
     pub fn licences(&self) -> Result<Vec<LicenceView>, ClientError> {
         self.get("/v1/licences")
+    }
+
+    /// One page of the plan.
+    pub fn plan(&self, query: &PlanQuery) -> Result<PlanPage, ClientError> {
+        self.get(&with_query("/v1/plan", query))
+    }
+
+    /// Metrics in Prometheus' text format.
+    pub fn metrics(&self) -> Result<String, ClientError> {
+        self.get_text("/v1/metrics")
     }
 
     /// Every switch.

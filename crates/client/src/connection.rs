@@ -61,6 +61,12 @@ impl Client {
         self.call(&Method::GET, path, Bytes::new())
     }
 
+    /// Asks and reads the answer as text; what is no UTF-8 is replaced.
+    pub(crate) fn get_text(&self, path: &str) -> Result<String, ClientError> {
+        let bytes = self.call_bytes(&Method::GET, path, Bytes::new())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Sends JSON and reads the JSON answer.
     pub(crate) fn send<T: DeserializeOwned>(
         &self,
@@ -86,6 +92,14 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<T, ClientError> {
+        let bytes = self.call_bytes(method, path, body)?;
+        serde_json::from_slice(&bytes).map_err(|error| ClientError::BadAnswer {
+            what: format!("{method} {path}"),
+            why: error.to_string(),
+        })
+    }
+
+    fn call_bytes(&self, method: &Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
         let what = format!("{method} {path}");
         let answer = self.runtime.block_on(async {
             let call = self.exchange(method, path, body, &what);
@@ -101,8 +115,7 @@ impl Client {
         if !status.is_success() {
             return Err(refusal(status, &bytes));
         }
-        serde_json::from_slice(&bytes)
-            .map_err(|error| ClientError::BadAnswer { what, why: error.to_string() })
+        Ok(bytes)
     }
 
     /// One request over the kept connection; a connection that the daemon had closed is made anew.

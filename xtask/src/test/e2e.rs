@@ -13,6 +13,7 @@ const LIMIT_S: u32 = 2400;
 pub(super) fn checks(options: &Options, report: &mut Report) {
     report.check("python with venv", python);
     report.check("open mpi", open_mpi);
+    report.check("tmux", || Ok(need::need("tmux", "tmux", "")?.version));
     report.check("cargo test -p muster", || {
         let test = cargo_test(options, &["-p", "muster", "--no-fail-fast"]);
         sh::run(&mut sh::bounded(test, LIMIT_S))?;

@@ -46,9 +46,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "engine-k8s",
             "pods",
             "web",
+            "top",
         ],
     ),
     ("web", &["api"]),
+    ("top", &["client", "api", "model"]),
     (
         "daemon",
         &[

@@ -57,7 +57,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tower", &["daemon"]),
     ("nvml-wrapper", &["node-metrics"]),
     ("roxmltree", &["node-metrics"]),
-    ("ratatui", &["cli"]),
+    ("ratatui", &["top"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
     ("imbl", &["model", "planner"]),

@@ -108,6 +108,7 @@ fn devices(node: &Node, on_node: &[(&Arc<Job>, &NodeShare)]) -> Vec<DeviceView> 
         index: d.index,
         model: d.model.clone(),
         product: d.product.clone(),
+        uuid: d.uuid.clone(),
         memory_mib: d.memory.0,
         jobs: holders.remove(&d.index).unwrap_or_default(),
         mode: match &d.mode {

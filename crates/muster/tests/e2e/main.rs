@@ -28,5 +28,7 @@ mod still;
 mod terminal;
 mod through_kubernetes;
 mod through_slurm;
+#[cfg(feature = "top")]
+mod top;
 mod turns;
 mod web;

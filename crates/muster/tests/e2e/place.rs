@@ -234,14 +234,21 @@ pub(crate) fn said(output: &Output) -> String {
 }
 
 /// Asks until there is an answer.
-pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    until_or(ask).unwrap_or_else(|| panic!("waited too long until {what}"))
+}
+
+/// Asks until there is an answer, or for so long that there will be none.
+pub(crate) fn until_or<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + PATIENCE;
     let (_never, pause) = mpsc::channel::<()>();
     loop {
         if let Some(answer) = ask() {
-            return answer;
+            return Some(answer);
         }
-        assert!(Instant::now() < deadline, "waited too long until {what}");
+        if Instant::now() > deadline {
+            return None;
+        }
         let _ = pause.recv_timeout(Duration::from_millis(20));
     }
 }
