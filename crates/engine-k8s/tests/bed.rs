@@ -4,6 +4,8 @@
 //! Each test has a scheduler name, a namespace and tainted nodes of its own, so that they do not
 //! meet each other.
 
+mod manifest;
+
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::events::v1::Event;
@@ -11,7 +13,6 @@ use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::Request;
 use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt};
 use muster_engine_k8s::Cluster;
@@ -35,51 +36,6 @@ fn kubeconfig() -> Option<PathBuf> {
         eprintln!("skipped: MUSTER_TEST_KUBECONFIG names no cluster (cargo xtask k8s up)");
     }
     found
-}
-
-/// Where objects of the kinds that the manifest has are made.
-fn url(kind: &str, namespace: Option<&str>) -> String {
-    let (group, plural) = match kind {
-        "Namespace" => ("api/v1", "namespaces"),
-        "ServiceAccount" => ("api/v1", "serviceaccounts"),
-        "ClusterRole" => ("apis/rbac.authorization.k8s.io/v1", "clusterroles"),
-        "ClusterRoleBinding" => ("apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
-        "Role" => ("apis/rbac.authorization.k8s.io/v1", "roles"),
-        "RoleBinding" => ("apis/rbac.authorization.k8s.io/v1", "rolebindings"),
-        "Deployment" => ("apis/apps/v1", "deployments"),
-        other => panic!("the manifest has a {other}"),
-    };
-    match namespace {
-        Some(namespace) => format!("/{group}/namespaces/{namespace}/{plural}"),
-        None => format!("/{group}/{plural}"),
-    }
-}
-
-/// The first value of a field of a document.
-fn field<'a>(document: &'a str, name: &str) -> Option<&'a str> {
-    document.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim)
-}
-
-/// Makes every object of `packaging/kubernetes/muster.yaml`, as it is written.
-async fn install(client: &Client) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes/muster.yaml");
-    let manifest = std::fs::read_to_string(file).expect("the manifest");
-    for document in manifest.split("\n---\n") {
-        let kind = field(document, "kind:").expect("a kind");
-        let namespaced = !matches!(kind, "Namespace" | "ClusterRole" | "ClusterRoleBinding");
-        let namespace = namespaced.then(|| field(document, "namespace:").expect("a namespace"));
-        let request = Request::new(url(kind, namespace));
-        let made = request.create(&PostParams::default(), document.as_bytes().to_vec());
-        let mut request = made.expect("a request");
-        let yaml = "application/yaml".parse().expect("a type");
-        request.headers_mut().insert("content-type", yaml);
-        match client.request_text(request).await {
-            Ok(_) => {}
-            // The bed makes it for the service account.
-            Err(kube::Error::Api(status)) if kind == "Namespace" && status.code == 409 => {}
-            Err(error) => panic!("{kind}: {error}"),
-        }
-    }
 }
 
 /// A test's part of the bed.
@@ -356,7 +312,7 @@ async fn of_two_one_schedules_and_the_other_follows_when_it_is_gone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rights_of_the_manifest_are_enough() {
     let Some(part) = Part::new("rights", 1, 2).await else { return };
-    install(&part.client).await;
+    manifest::install(&part.client, "muster.yaml").await;
     let own = part.kubeconfig.with_file_name("kubeconfig-muster");
     let settings = Settings {
         lease: Some(Candidate {

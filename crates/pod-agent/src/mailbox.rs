@@ -2,14 +2,14 @@
 
 use crate::arguments::Arguments;
 use crate::error::AgentError;
-use muster_engine::{Engine, Order};
+use muster_engine::{Engine, EngineError, Order};
 use muster_engine_local::LocalEngine;
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The socket's name in the state directory.
 const SOCKET: &str = "orders";
@@ -19,6 +19,9 @@ const BYTES_MAX: u64 = 4096;
 
 /// Whoever gives or takes an order does so within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What has not begun is tried again after so long.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The answer to an order that was carried out.
 const DONE: &str = "done";
@@ -52,9 +55,25 @@ fn carry_out(order: &Order, engine: &LocalEngine) -> String {
     if !matches!(order, Order::Signal { .. } | Order::Suspend { .. } | Order::Limit { .. }) {
         return "no order for an attempt that runs".to_owned();
     }
-    match engine.execute(1, order) {
-        Ok(()) => DONE.to_owned(),
-        Err(error) => error.to_string(),
+    // The script may be about to begin.
+    let done = again(|| match engine.execute(1, order) {
+        Err(error @ EngineError::Unreachable { .. }) => Err(error),
+        done => Ok(done),
+    });
+    match done {
+        Ok(Ok(())) => DONE.to_owned(),
+        Ok(Err(error)) | Err(error) => error.to_string(),
+    }
+}
+
+/// Tries until it goes well, or the last error once there was time enough.
+fn again<T, E>(mut what: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    let until = Instant::now() + PATIENCE / 2;
+    loop {
+        match what() {
+            Err(_) if Instant::now() < until => std::thread::sleep(AGAIN),
+            done => return done,
+        }
     }
 }
 
@@ -62,7 +81,8 @@ fn carry_out(order: &Order, engine: &LocalEngine) -> String {
 pub(crate) fn send(arguments: &Arguments) -> Result<(), AgentError> {
     let path = arguments.state.join(SOCKET);
     let asked = || -> std::io::Result<String> {
-        let mut stream = UnixStream::connect(&path)?;
+        // Muster in the pod may be about to begin.
+        let mut stream = again(|| UnixStream::connect(&path))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(arguments.order.as_bytes())?;
         stream.shutdown(Shutdown::Write)?;

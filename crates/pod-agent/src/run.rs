@@ -83,7 +83,7 @@ fn meet(
                 Ok(Happening::Asked) => return Ok(false),
                 Ok(Happening::Seen(_)) => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    eprintln!("muster pod: waiting for {host}: {error}")
+                    eprintln!("muster pod: waiting for {host}: {error}");
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(AgentError::Order("nothing is told any more".to_owned()));

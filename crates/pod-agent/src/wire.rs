@@ -225,7 +225,9 @@ mod tests {
             Frame::Killed(9),
         ];
         let mut text = Vec::new();
-        frames.iter().for_each(|frame| write(&mut text, frame).expect("written"));
+        for frame in &frames {
+            write(&mut text, frame).expect("written");
+        }
         let mut from = text.as_slice();
         for frame in &frames {
             assert_eq!(read(&mut from).expect("a frame").as_ref(), Some(frame));

@@ -8,12 +8,10 @@ use super::Ports;
 /// Who may do everything.
 const ADMIN: &str = "admin";
 
-/// Who muster's chart is for: this user has what the chart gives it and nothing else.
-const SERVICE_ACCOUNT: &str = "system:serviceaccount:muster-system:muster";
-
-/// Groups that every service account of that namespace is in.
-const SERVICE_GROUPS: &str =
-    "system:serviceaccounts,system:serviceaccounts:muster-system,system:authenticated";
+/// Whom muster's manifests are for, by the namespace of the service account `muster`: these have what
+/// the manifests give them and nothing else. Each with its kubeconfig.
+const SERVICE_ACCOUNTS: [(&str, &str); 2] =
+    [("muster-system", "kubeconfig-muster"), ("muster-jobs", "kubeconfig-runner")];
 
 /// Gangs of the upstream interface are alpha in 1.36; they need all four, everywhere.
 const GATES: &str = "--feature-gates=GenericWorkload=true,GangScheduling=true,\
@@ -32,15 +30,20 @@ const CONTROLLERS: &str = "--controllers=job-controller,garbage-collector-contro
 /// # Errors
 /// A file cannot be written.
 pub(super) fn write(dir: &Path, ports: Ports) -> std::io::Result<()> {
-    let (admin, muster) = (token()?, token()?);
-    let tokens = format!(
-        "{admin},{ADMIN},{ADMIN},system:masters\n\
-         {muster},{SERVICE_ACCOUNT},muster,\"{SERVICE_GROUPS}\"\n"
-    );
-    std::fs::write(dir.join("tokens.csv"), tokens)?;
     let server = format!("https://127.0.0.1:{}", ports.apiserver);
-    std::fs::write(dir.join("kubeconfig-muster"), kubeconfig(dir, &server, &muster))?;
+    let admin = token()?;
+    let mut tokens = vec![format!("{admin},{ADMIN},{ADMIN},system:masters")];
     std::fs::write(dir.join("kubeconfig"), kubeconfig(dir, &server, &admin))?;
+    for (namespace, file) in SERVICE_ACCOUNTS {
+        let own = token()?;
+        let account = format!("system:serviceaccount:{namespace}:muster");
+        let groups = format!(
+            "system:serviceaccounts,system:serviceaccounts:{namespace},system:authenticated"
+        );
+        tokens.push(format!("{own},{account},{account},\"{groups}\""));
+        std::fs::write(dir.join(file), kubeconfig(dir, &server, &own))?;
+    }
+    std::fs::write(dir.join("tokens.csv"), tokens.join("\n") + "\n")?;
     std::fs::write(dir.join("scheduler.yaml"), scheduler(dir))
 }
 

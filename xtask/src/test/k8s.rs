@@ -2,8 +2,8 @@
 
 use super::{Options, cargo_test};
 use crate::k8s::{Bed, SMALL, available};
-use crate::sh;
 use crate::stage::{Report, Skip};
+use crate::{root, sh};
 
 const LIMIT_S: u32 = 600;
 
@@ -15,14 +15,23 @@ pub(super) fn checks(options: &Options, report: &mut Report) {
         sh::run(&mut sh::cargo(&args))?;
         Ok(String::new())
     });
-    report.check("a real Kubernetes scheduled for", || {
+    report.check("a real Kubernetes, scheduled for and run on", || {
         let programs = available().map_err(Skip::avoidable)?;
-        let words = ["-p", "muster-engine-k8s", "--test", "bed"];
-        sh::run(cargo_test(options, &words).arg("--no-run"))?;
+        let cluster = ["-p", "muster-engine-k8s", "--test", "bed", "--test", "engine"];
+        let whole = ["-p", "muster", "--features", "kubernetes", "--test", "e2e"];
+        for words in [&cluster[..], &whole] {
+            sh::run(cargo_test(options, words).arg("--no-run"))?;
+        }
         let bed = Bed::start(programs, SMALL)?;
-        let mut test = cargo_test(options, &words);
-        test.env("MUSTER_TEST_KUBECONFIG", bed.dir().join("kubeconfig"));
-        sh::run(&mut sh::bounded(test, LIMIT_S))?;
+        let run = |words: &[&str]| {
+            let mut test = cargo_test(options, words);
+            test.env("MUSTER_TEST_KUBECONFIG", bed.dir().join("kubeconfig"));
+            // What runs in the pods was built with the second of them.
+            test.env("MUSTER_TEST_PROGRAM", root::target().join("debug/muster"));
+            sh::run(&mut sh::bounded(test, LIMIT_S))
+        };
+        run(&cluster)?;
+        run(&[&whole[..], &["through_kubernetes::"]].concat())?;
         Ok("1.36".to_owned())
     });
 }

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 /// What an attempt that is seen so needs done.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Needs {
+pub(super) struct Needs {
     /// Pods to be bound, each to this node.
-    bind: Vec<(PodKey, String, String)>,
+    pub(super) bind: Vec<(PodKey, String, String)>,
     /// Pods that are to end.
-    end: Vec<PodKey>,
+    pub(super) end: Vec<PodKey>,
 }
 
 impl Shared {
@@ -140,7 +140,7 @@ impl Shared {
 }
 
 /// What is to be done about the pods of an attempt that is not over.
-fn needs(attempt: &Attempt, parts: &BTreeMap<u32, (PodKey, PodSeen)>) -> Needs {
+pub(super) fn needs(attempt: &Attempt, parts: &BTreeMap<u32, (PodKey, PodSeen)>) -> Needs {
     let mut needs = Needs::default();
     // With one of its pods the whole attempt ends.
     let ends = attempt.stopping || parts.values().any(|(_, pod)| pod.over || ending::is_stuck(pod));

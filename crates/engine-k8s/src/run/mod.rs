@@ -12,6 +12,8 @@ mod nodes;
 mod objects;
 mod orders;
 mod seen;
+#[cfg(test)]
+mod tests;
 
 pub use objects::SCHEDULER;
 

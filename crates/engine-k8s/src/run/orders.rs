@@ -10,6 +10,7 @@ use kube::api::{Api, AttachParams, DeleteParams, PropagationPolicy};
 use muster_engine::book::{Attempt, Key, Phase};
 use muster_engine::{EngineError, Observation, Order};
 use muster_model::{EndCause, Seconds};
+use tokio::io::AsyncReadExt as _;
 
 impl Shared {
     /// Ends an attempt, whether or not it was launched. Its pods get the polite signal, and after
@@ -153,6 +154,9 @@ impl Shared {
 /// A pod's own end comes so long behind that of muster in it.
 const MORE_S: u64 = 5;
 
+/// As much of what a command complains of is told.
+const COMPLAINT_MAX: u64 = 500;
+
 impl Cluster {
     /// Deletes a Job and everything that is its own; one that is gone needs no deleting.
     pub(super) async fn delete_job(&self, namespace: &str, name: &str) -> Result<(), K8sError> {
@@ -179,25 +183,28 @@ impl Cluster {
     async fn exec(&self, pod: &PodKey, command: Vec<String>) -> Result<(), K8sError> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
         let how = AttachParams::default().container(CONTAINER).stdin(false).stdout(false);
-        self.within(async {
+        let done = async {
             let mut process = api.exec(&pod.name, command, &how).await?;
-            let status = process.take_status();
-            let status = match status {
+            let mut complaint = String::new();
+            if let Some(stderr) = process.stderr() {
+                // What is no text is not told.
+                stderr.take(COMPLAINT_MAX).read_to_string(&mut complaint).await.ok();
+            }
+            let status = match process.take_status() {
                 Some(status) => status.await,
                 None => None,
             };
-            Ok(status)
-        })
-        .await
-        .and_then(|status| {
-            match status.filter(|s| s.status.as_deref() != Some("Success")) {
-                None => Ok(()),
-                Some(failed) => {
-                    let said = failed.message.unwrap_or_default();
-                    Err(K8sError::Unreachable { why: format!("in pod {pod}: {said}") })
-                }
+            Ok((status, complaint))
+        };
+        let (status, complaint) = self.within(done).await?;
+        match status.filter(|status| status.status.as_deref() != Some("Success")) {
+            None => Ok(()),
+            Some(failed) => {
+                let said = failed.message.unwrap_or_default();
+                let why = format!("in pod {pod}: {} {said}", complaint.trim());
+                Err(K8sError::Unreachable { why })
             }
-        })
+        }
     }
 }
 
