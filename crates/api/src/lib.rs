@@ -25,6 +25,7 @@ pub mod pause;
 pub mod plan;
 pub mod priority;
 pub mod queue;
+pub mod report;
 pub mod reservation;
 pub mod shown;
 pub mod step;
@@ -59,6 +60,7 @@ pub use pause::PauseView;
 pub use plan::{PlanBar, PlanKind, PlanLane, PlanPage, PlanPart, PlanQuery};
 pub use priority::{PriorityPage, PriorityQuery, PriorityRow, ShareLine, SharePage};
 pub use queue::{ArrayView, QueueDetail, QueuePage, QueueQuery, QueueRow};
+pub use report::{ReportPage, ReportView};
 pub use reservation::{ReservationPlan, ReservationRequest, ReservationView, ReservedNodeView};
 pub use submit::{
     ClientFlags, JobEnd, PayloadView, ResourceLimit, ScriptView, StepAccess, SubmitRequest,

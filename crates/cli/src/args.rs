@@ -254,6 +254,9 @@ pub(crate) struct JobArgs {
     /// What holds it back while it runs, and what would help
     #[arg(long)]
     pub(crate) diagnose: bool,
+    /// What it used of what it had, in the end or so far: CPU, memory, GPUs, I/O, energy, cost
+    #[arg(long, conflicts_with = "diagnose")]
+    pub(crate) report: bool,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,6 +1,6 @@
 //! `muster job`: one job whole.
 
-use muster_api::{JobView, QueueDetail};
+use muster_api::{JobRef, JobView, QueueDetail, ReportView};
 use muster_client::Client;
 use muster_model::{Seconds, Timestamp};
 use std::fmt::Write as _;
@@ -16,6 +16,9 @@ pub(crate) fn run(args: &JobArgs) -> Outcome {
     if args.diagnose {
         return crate::diagnose::run(&client, &job, args.json);
     }
+    if args.report {
+        return report(&client, &job, args.json);
+    }
     let page = client.job(&job)?;
     if page.jobs.is_empty() {
         return Err(Failure::new(format!("there is no job {} [E_JOB_UNKNOWN]", args.job)));
@@ -24,6 +27,16 @@ pub(crate) fn run(args: &JobArgs) -> Outcome {
         return say::json(&page);
     }
     let texts: Vec<String> = page.jobs.iter().map(|view| text(view, say::now())).collect();
+    tell(&texts.join("\n"));
+    Ok(0)
+}
+
+fn report(client: &Client, job: &JobRef, json: bool) -> Outcome {
+    let page = client.report(job)?;
+    if json {
+        return say::json(&page);
+    }
+    let texts: Vec<String> = page.jobs.iter().map(ReportView::text).collect();
     tell(&texts.join("\n"));
     Ok(0)
 }

@@ -8,9 +8,10 @@ use muster_api::{
     CycleRequest, CycleResponse, DiagnosisPage, DrainRequest, EventQuery, HistoryPage,
     HistoryQuery, JobPage, JobPatch, JobRef, LicenceView, NodePage, NodeView, PAGE_MAX,
     PartitionView, PayloadView, Ping, PlanPage, PlanQuery, PriorityPage, PriorityQuery, QosView,
-    QueuePage, QueueQuery, QueueRow, ReloadResponse, ReservationPlan, ReservationRequest,
-    ReservationView, ScriptView, SharePage, Stats, StepAccess, SubmitRequest, SubmitResponse,
-    SwitchView, WaitQuery, WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyQuery,
+    QueuePage, QueueQuery, QueueRow, ReloadResponse, ReportPage, ReservationPlan,
+    ReservationRequest, ReservationView, ScriptView, SharePage, Stats, StepAccess, SubmitRequest,
+    SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage,
+    WhyQuery,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -71,6 +72,11 @@ impl Client {
     /// What holds them back while they run.
     pub fn diagnosis(&self, job: &JobRef) -> Result<DiagnosisPage, ClientError> {
         self.get(&job_path(job, "/diagnosis"))
+    }
+
+    /// What they used of what they had, in the end or so far.
+    pub fn report(&self, job: &JobRef) -> Result<ReportPage, ClientError> {
+        self.get(&job_path(job, "/report"))
     }
 
     /// Why they wait.

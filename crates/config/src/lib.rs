@@ -7,6 +7,7 @@
 //! assert_eq!(error.problems[0].line, Some(2));
 //! ```
 
+mod address;
 mod amount;
 mod check;
 mod diff;
@@ -29,6 +30,7 @@ mod topology;
 mod value;
 mod warnings;
 
+pub use address::WebAddress;
 pub use amount::{Duration, Limit, Practice, Size};
 pub use diff::{Change, ChangeKind, Setting};
 pub use edit::{EditError, Edited, set};

@@ -1,5 +1,6 @@
 //! The sections of the file.
 
+use crate::address::WebAddress;
 use crate::amount::{Duration, Limit, Practice, Size};
 use crate::gpu::GpuSection;
 use crate::key::section;
@@ -90,10 +91,12 @@ section! {
         requests_max: u32 = 512, "number", restart;
         /// A request that takes longer is given up (waits and event streams excepted).
         request_timeout: Duration = Duration(30), "duration", restart;
-        /// The program that sends mail about jobs, called as `PROGRAM -s SUBJECT ADDRESS`; without it
-        /// `/usr/bin/mail` where that is there.
+        /// The program that sends mail about jobs, called as `PROGRAM -s SUBJECT ADDRESS` with the
+        /// text as its input; without it `/usr/bin/mail` where that is there.
         mail_program: Option<PathBuf> = None, "path", restart;
-        /// How often running jobs are looked at for `muster job JOB --diagnose`; 0 for never. Without
+        /// Where the report of each job that ran is posted as JSON when it ends, by `curl`.
+        report_webhook: Option<WebAddress> = None, "web address", restart;
+        /// How often running jobs are looked at for `muster job JOB --diagnose` and `--report`; 0 for never. Without
         /// running jobs nothing is read.
         watch_period: Duration = Duration(30), "duration";
         /// Commands that may wait for the writer; more are refused with "busy".

@@ -36,7 +36,7 @@ pub(crate) struct App {
     /// What earlier runs of scripts used.
     pub(crate) measured: crate::measured::Measured,
     /// What the machine does for which job.
-    pub(crate) watch: crate::watch::Watch,
+    pub(crate) watch: Arc<crate::watch::Watch>,
     /// Who waits for the end of a job.
     pub(crate) waiters: Waiters,
     /// The newest event's number, to wait for changes.

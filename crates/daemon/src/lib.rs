@@ -23,6 +23,7 @@ mod output;
 mod patch;
 mod place;
 mod practice;
+mod programs;
 mod reasons;
 mod reservation;
 mod serve;

@@ -118,9 +118,14 @@ fn serve(
     handle.on_change(move |newest| {
         seq_in.send_replace(newest);
     });
+    let kept = setup.state_dir.join("reports");
+    let watches = Arc::new(crate::watch::Watch::new(engines.local.instance(), kept));
+    let hook = setup.config.daemon.report_webhook.clone();
+    let started = crate::watch::endings::start(handle.clone(), Arc::clone(&watches), hook);
+    started.map_err(DaemonError::system("starting the thread of endings"))?;
     let mail = crate::mail::program(setup.config.daemon.mail_program.as_ref());
     if let Some(program) = &mail {
-        let started = crate::mail::start(handle.clone(), program.clone());
+        let started = crate::mail::start(handle.clone(), Arc::clone(&watches), program.clone());
         started.map_err(DaemonError::system("starting the mail thread"))?;
     }
     let socket = setup.socket.clone();
@@ -136,7 +141,7 @@ fn serve(
         names: Names::default(),
         measured: crate::measured::Measured::default(),
         reasons: Reasons::default(),
-        watch: crate::watch::Watch::new(engines.local.instance()),
+        watch: watches,
         waiters: Waiters::default(),
         seq: seq.clone(),
         stop,

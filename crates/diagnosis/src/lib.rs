@@ -15,8 +15,10 @@ mod report;
 mod rules;
 mod sample;
 mod signals;
+mod tally;
 
 pub use report::{Confidence, Finding, Report, Verdict, diagnose};
 pub use rules::{Condition, RULES, Rule, Test};
 pub use sample::{Gpu, Sample};
 pub use signals::{Signal, Signals, WINDOW_SECONDS_MIN};
+pub use tally::{Tally, Totals};

@@ -68,4 +68,8 @@ pub struct Gpu {
     pub heat: Option<bool>,
     /// A limit of power does.
     pub power: Option<bool>,
+    /// Watts that it draws.
+    pub watts: Option<f64>,
+    /// Its own meter of energy, joules.
+    pub joules: Option<f64>,
 }

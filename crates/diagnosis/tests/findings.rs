@@ -41,6 +41,7 @@ fn gpu(uuid: &str, busy: f64) -> Gpu {
         from_host: Some(0.1),
         heat: Some(false),
         power: Some(false),
+        ..Gpu::default()
     }
 }
 

@@ -7,9 +7,10 @@ use crate::app::{App, Shared};
 use axum::Json;
 use axum::extract::State as Given;
 use muster_api::{ApiError, HistoryPage, HistoryQuery, HistoryRow, JobRef, PAGE_DEFAULT, PAGE_MAX};
+use muster_control::command::CommandError;
 use muster_model::{Job, JobId, State, Timestamp};
 use muster_store::{HistoryQuery as Wanted, HistoryRow as Stored};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Ended jobs in the order of their end; live ones on request, on the last page.
@@ -80,13 +81,7 @@ impl Query {
 fn page(app: &App, query: &Query) -> Result<HistoryPage, Refusal> {
     // The state first: a job that ends meanwhile is then in both, and never in neither.
     let state = app.handle.state();
-    let found = app.handle.reader().history(&query.wanted).map_err(|error| {
-        Refusal::new(
-            hyper::StatusCode::SERVICE_UNAVAILABLE,
-            error.code(),
-            format!("the history cannot be read: {error}"),
-        )
-    })?;
+    let found = read(app, query)?;
     let rows = found.rows.iter().filter(|row| query.admits(&row.job));
     let mut page =
         HistoryPage { rows: rows.map(|row| row_of(&state, row)).collect(), next: found.next };
@@ -97,6 +92,44 @@ fn page(app: &App, query: &Query) -> Result<HistoryPage, Refusal> {
         page.rows.extend(live(&state, query, &ended));
     }
     Ok(page)
+}
+
+fn read(app: &App, query: &Query) -> Result<muster_store::HistoryPage, Refusal> {
+    app.handle.reader().history(&query.wanted).map_err(|error| {
+        Refusal::new(
+            hyper::StatusCode::SERVICE_UNAVAILABLE,
+            error.code(),
+            format!("the history cannot be read: {error}"),
+        )
+    })
+}
+
+/// What a name stands for: jobs that the state still has, else ended ones by their last attempt.
+pub(super) fn known(app: &App, name: &JobRef) -> Result<(Arc<State>, Vec<Arc<Job>>), Refusal> {
+    let state = app.handle.state();
+    let mut jobs: BTreeMap<JobId, Arc<Job>> = BTreeMap::new();
+    for id in name.resolve(&state).into_iter().take(PAGE_DEFAULT as usize) {
+        jobs.extend(state.job(id).map(|job| (id, Arc::clone(job))));
+    }
+    if jobs.is_empty() {
+        let wanted = Wanted {
+            jobs: vec![name.base()],
+            limit: PAGE_DEFAULT as usize,
+            newest: true,
+            ..Wanted::default()
+        };
+        let query = Query { wanted, jobs: Some(vec![name.clone()]), live: false };
+        for row in read(app, &query)?.rows {
+            let known = jobs.get(&row.job.id).is_some_and(|job| job.attempt > row.job.attempt);
+            if query.admits(&row.job) && !known {
+                jobs.insert(row.job.id, row.job);
+            }
+        }
+    }
+    if jobs.is_empty() {
+        return Err(CommandError::UnknownJob { job: name.to_string() }.into());
+    }
+    Ok((state, jobs.into_values().collect()))
 }
 
 fn row_of(state: &State, row: &Stored) -> HistoryRow {

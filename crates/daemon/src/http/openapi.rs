@@ -34,6 +34,7 @@ use utoipa::OpenApi;
         jobs::whatif,
         jobs::steps,
         watch::diagnosis,
+        watch::report,
         act::actions,
         act::update,
         act::drain,

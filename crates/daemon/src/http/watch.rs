@@ -8,9 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
-use muster_api::{ApiError, DiagnosisPage, DiagnosisView, FindingView};
+use muster_api::{ApiError, DiagnosisPage, ReportPage};
 use muster_control::command::CommandError;
-use muster_diagnosis::{Confidence, Sample, Verdict, diagnose};
 use muster_exporter::{OPEN_METRICS, Settings, TEXT, exposition};
 use muster_model::Job;
 
@@ -49,38 +48,37 @@ pub(crate) async fn diagnosis(
     let period_s = app.config.load().daemon.watch_period.0;
     let mut jobs = Vec::new();
     for job in ids.iter().filter_map(|id| state.job(*id)) {
-        if !caller.owns(job) {
-            let error = CommandError::NotYours { job: job.id, owner: job.spec.owner.user.clone() };
-            return Err(error.into());
-        }
-        jobs.push(view(job, &app.watch.samples(job)));
+        may_see(&caller, job)?;
+        jobs.push(crate::watch::report::diagnosis(job, &app.watch.samples(job)));
     }
     Ok(Json(DiagnosisPage { period_s, jobs }))
 }
 
-fn view(job: &Job, samples: &[Sample]) -> DiagnosisView {
-    let report = diagnose(samples);
-    let window = samples.first().zip(samples.last()).map(|(first, last)| last.at - first.at);
-    let verdict = match report.verdict {
-        Verdict::Found => "found",
-        Verdict::Fine => "fine",
-        Verdict::CannotTell => "cannot_tell",
-        Verdict::TooShort => "too_short",
-    };
-    let findings = report.findings.iter().map(|finding| FindingView {
-        code: finding.rule.to_owned(),
-        text: finding.title.to_owned(),
-        evidence: finding.evidence_text(),
-        sure: finding.confidence == Confidence::Sure,
-        remedy: finding.remedy.to_owned(),
+/// What jobs used of what they had, in the end or so far; for their owner and admins.
+#[utoipa::path(get, path = "/v1/jobs/{job}/report", params(("job" = String, Path)), responses(
+    (status = 200, body = ReportPage), (status = 403, body = ApiError),
+    (status = 404, body = ApiError)))]
+pub(crate) async fn report(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Answer<ReportPage> {
+    let wanted = job_ref(&name)?;
+    let made = tokio::task::spawn_blocking(move || {
+        let (state, found) = super::history::known(&app, &wanted)?;
+        let mut jobs = Vec::new();
+        for job in &found {
+            may_see(&caller, job)?;
+            jobs.push(app.watch.report(&state, job));
+        }
+        Ok(Json(ReportPage { jobs }))
     });
-    DiagnosisView {
-        id: job.id.0,
-        state: job.state,
-        verdict: verdict.to_owned(),
-        window_s: window.unwrap_or(0.0) as u64,
-        samples: samples.len() as u64,
-        findings: findings.collect(),
-        missing: report.missing.iter().map(|signal| signal.name().to_owned()).collect(),
+    made.await.map_err(|_| Refusal::fault("the report could not be made"))?
+}
+
+fn may_see(caller: &Caller, job: &Job) -> Result<(), Refusal> {
+    if caller.owns(job) {
+        return Ok(());
     }
+    Err(CommandError::NotYours { job: job.id, owner: job.spec.owner.user.clone() }.into())
 }

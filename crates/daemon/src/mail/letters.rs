@@ -13,6 +13,8 @@ pub(crate) struct Letter {
     pub(crate) to: String,
     /// One line.
     pub(crate) subject: String,
+    /// The job whose report is its text.
+    pub(crate) about: Option<JobId>,
 }
 
 /// Shares of the time limit that a job may want to be told of, with their words.
@@ -160,7 +162,9 @@ impl Letters {
             None => format!("Job_id={}", job.id),
         };
         let subject = format!("Slurm {id} Name={} {what}", job.spec.name);
-        self.ready.push(Letter { to, subject });
+        let ended = job.state.is_over() && job.started.is_some();
+        let whole = job.array.is_none() || wants(job, "ARRAY_TASKS");
+        self.ready.push(Letter { to, subject, about: (ended && whole).then_some(job.id) });
     }
 }
 

@@ -7,11 +7,13 @@
 mod letters;
 mod post;
 
+use crate::watch::Watch;
 use letters::Letters;
 use muster_control::Handle;
 use muster_model::Timestamp;
 use post::Post;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Events that are looked at in one go.
@@ -38,12 +40,13 @@ pub(crate) fn program(configured: Option<&PathBuf>) -> Option<PathBuf> {
 ///
 /// # Errors
 /// The thread could not be started.
-pub(crate) fn start(handle: Handle, program: PathBuf) -> std::io::Result<()> {
-    std::thread::Builder::new().name("mail".to_owned()).spawn(move || run(&handle, program))?;
+pub(crate) fn start(handle: Handle, watch: Arc<Watch>, program: PathBuf) -> std::io::Result<()> {
+    let run = move || run(&handle, &watch, program);
+    std::thread::Builder::new().name("mail".to_owned()).spawn(run)?;
     Ok(())
 }
 
-fn run(handle: &Handle, program: PathBuf) {
+fn run(handle: &Handle, watch: &Watch, program: PathBuf) {
     let mut events = handle.subscribe();
     let mut letters = Letters::new(&handle.state());
     let mut post = Post::new(program);
@@ -67,7 +70,10 @@ fn run(handle: &Handle, program: PathBuf) {
             }
         }
         for letter in letters.take() {
-            post.send(&letter);
+            let state = handle.state();
+            let job = letter.about.and_then(|id| state.job(id));
+            let text = job.map(|job| watch.report(&state, job).text());
+            post.send(&letter, &text.unwrap_or_default());
         }
     }
 }

@@ -1,15 +1,9 @@
 //! Handing mail to the mail program.
 
 use super::letters::Letter;
+use crate::programs::Programs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Mail programs that run at once; more mail is dropped, and said so.
-const RUNNING_MAX: usize = 16;
-
-/// A mail program that takes longer is ended.
-const PATIENCE: Duration = Duration::from_mins(1);
+use std::process::Command;
 
 /// The longest subject.
 const SUBJECT_MAX: usize = 400;
@@ -17,53 +11,29 @@ const SUBJECT_MAX: usize = 400;
 /// The mail program and what of it runs.
 pub(crate) struct Post {
     program: PathBuf,
-    running: Vec<(Child, Instant)>,
+    running: Programs,
 }
 
 impl Post {
-    /// Sends by this program, called as `PROGRAM -s SUBJECT ADDRESS` with an empty text.
+    /// Sends by this program, called as `PROGRAM -s SUBJECT ADDRESS` with the text as its input.
     pub(crate) fn new(program: PathBuf) -> Self {
-        Self { program, running: Vec::new() }
+        Self { program, running: Programs::new("mail") }
     }
 
     /// Hands a mail over. Never waits.
-    pub(crate) fn send(&mut self, letter: &Letter) {
+    pub(crate) fn send(&mut self, letter: &Letter, text: &str) {
         if !is_address(&letter.to) {
             tracing::warn!(to = %letter.to, "no mail is sent to what is no address");
             return;
         }
-        if self.reap() >= RUNNING_MAX {
-            tracing::warn!(to = %letter.to, "the mail program is slow; a mail was dropped");
-            return;
-        }
-        let child = Command::new(&self.program)
-            .args(["-s", &one_line(&letter.subject), &letter.to])
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
-            .current_dir("/")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        match child {
-            Ok(child) => self.running.push((child, Instant::now())),
-            Err(error) => {
-                tracing::warn!(program = %self.program.display(), %error, "mail cannot be sent");
-            }
-        }
+        let mut command = Command::new(&self.program);
+        command.args(["-s", &one_line(&letter.subject), &letter.to]);
+        self.running.hand(command, text);
     }
 
     /// Takes leave of ended programs, ends stuck ones, and says how many still run.
     pub(crate) fn reap(&mut self) -> usize {
-        self.running.retain_mut(|(child, since)| {
-            if since.elapsed() > PATIENCE {
-                tracing::warn!("the mail program took too long and was ended");
-                // It may have ended by itself just now.
-                child.kill().ok();
-            }
-            matches!(child.try_wait(), Ok(None))
-        });
-        self.running.len()
+        self.running.reap()
     }
 }
 
@@ -91,18 +61,18 @@ mod tests {
     }
 
     #[test]
-    fn the_program_gets_subject_and_address() {
+    fn the_program_gets_subject_address_and_text() {
         let dir = tempfile::tempdir().unwrap();
         let (program, out) = (dir.path().join("mail"), dir.path().join("out"));
-        let text = format!("#!/bin/sh\nprintf '%s|' \"$@\" > {}\n", out.display());
+        let text = format!("#!/bin/sh\n(printf '%s|' \"$@\"; cat) > {}\n", out.display());
         std::fs::write(&program, text).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut post = Post::new(program);
-        post.send(&Letter { to: "mara".to_owned(), subject: "Slurm Job_id=1\nBcc: x".to_owned() });
-        for (mut child, _) in post.running.drain(..) {
-            assert!(child.wait().unwrap().success());
-        }
+        let subject = "Slurm Job_id=1\nBcc: x".to_owned();
+        let letter = Letter { to: "mara".to_owned(), subject, about: None };
+        post.send(&letter, "a report\n");
+        post.running.wait();
         let said = std::fs::read_to_string(out).unwrap();
-        assert_eq!(said, "-s|Slurm Job_id=1 Bcc: x|mara|");
+        assert_eq!(said, "-s|Slurm Job_id=1 Bcc: x|mara|a report\n");
     }
 }

@@ -3,16 +3,21 @@
 //!
 //! Nothing is read before somebody asks or a job runs: a daemon that is idle does nothing here.
 
+pub(crate) mod endings;
+mod kept;
+pub(crate) mod report;
 mod sample;
 
 use crate::app::App;
+use kept::{Kept, Watched};
 use muster_control::command::Principal;
-use muster_diagnosis::Sample;
+use muster_diagnosis::{Sample, Tally};
 use muster_exporter::{Owner, Owners};
 use muster_model::{DeviceGrant, Job, JobId, JobState, Node, State};
 use muster_node_metrics::collector::{Collector, Options, Snapshot};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A reading is good for so long: many who ask at once cost one.
@@ -24,8 +29,15 @@ const SAMPLES_MAX: usize = 150;
 /// Jobs of which samples are kept; others of very many at once are not sampled.
 const JOBS_MAX: usize = 1_000;
 
-/// The samples of one attempt of a job, the oldest first.
-type Ring = (u32, VecDeque<Sample>);
+/// What is remembered of one attempt of a job.
+#[derive(Default)]
+struct Ring {
+    attempt: u32,
+    /// The newest samples, the oldest of them first.
+    samples: VecDeque<Sample>,
+    /// All of them added up.
+    tally: Tally,
+}
 
 /// What is read and remembered.
 pub(crate) struct Watch {
@@ -34,17 +46,19 @@ pub(crate) struct Watch {
     collector: Mutex<Option<Collector>>,
     newest: Mutex<Option<(Instant, Snapshot)>>,
     rings: Mutex<BTreeMap<JobId, Ring>>,
+    kept: Kept,
 }
 
 impl Watch {
-    /// Of the engine that calls itself so.
-    pub(crate) fn new(instance: String) -> Self {
+    /// Of the engine that calls itself so; what was seen of jobs that are over is kept in a folder.
+    pub(crate) fn new(instance: String, kept: PathBuf) -> Self {
         Self {
             instance,
             begun: Instant::now(),
             collector: Mutex::new(None),
             newest: Mutex::new(None),
             rings: Mutex::new(BTreeMap::new()),
+            kept: Kept::new(kept),
         }
     }
 
@@ -94,33 +108,70 @@ impl Watch {
 
     /// The samples of a job's present attempt.
     pub(crate) fn samples(&self, job: &Job) -> Vec<Sample> {
-        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
-        let ring = rings.get(&job.id).filter(|(attempt, _)| *attempt == job.attempt);
-        ring.map(|(_, samples)| samples.iter().cloned().collect()).unwrap_or_default()
+        let rings = self.rings();
+        let ring = rings.get(&job.id).filter(|ring| ring.attempt == job.attempt);
+        ring.map(|ring| ring.samples.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Takes a sample of every job that runs; forgets those that do not.
+    fn rings(&self) -> MutexGuard<'_, BTreeMap<JobId, Ring>> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was seen of a job's last attempt.
+    fn watched(&self, job: &Job) -> Option<Watched> {
+        let rings = self.rings();
+        match rings.get(&job.id).filter(|ring| ring.attempt == job.attempt) {
+            Some(ring) => Some(report::watched(job, ring)),
+            None => self.kept.of(job),
+        }
+    }
+
+    /// Keeps what was seen of a job that is over.
+    pub(crate) fn finish(&self, job: &Job) {
+        let mut rings = self.rings();
+        if let Some(ring) = rings.get(&job.id).filter(|ring| ring.attempt == job.attempt) {
+            // It is on the disk before it is gone from memory: who asks finds it in one of them.
+            self.kept.keep(job.id, &report::watched(job, ring));
+        }
+        rings.remove(&job.id);
+    }
+
+    /// Lets go of jobs that do not run any more.
+    fn let_go(&self, state: &State) {
+        let ids: Vec<JobId> = self.rings().keys().copied().collect();
+        for id in ids {
+            match state.job(id) {
+                Some(job) if job.state.is_over() => self.finish(job),
+                // One that clears up ends soon.
+                Some(job) if job.state.holds_resources() => {}
+                _ => drop(self.rings().remove(&id)),
+            }
+        }
+    }
+
+    /// Takes a sample of every job that runs; lets go of those that do not.
     pub(crate) fn sample(&self, state: &State) {
         let jobs: Vec<&Arc<Job>> = running(state).take(JOBS_MAX).collect();
+        self.let_go(state);
         if jobs.is_empty() {
-            self.rings.lock().unwrap_or_else(PoisonError::into_inner).clear();
             return;
         }
         let snapshot = self.snapshot();
         let at = self.begun.elapsed().as_secs_f64();
         let alone = state.index.active.len() == 1;
-        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
-        rings.retain(|id, _| jobs.iter().any(|job| job.id == *id));
+        let mut rings = self.rings();
         for job in jobs {
             let gpus = whole_gpus(state, job);
             let taken = sample::of(&snapshot, &self.instance, job.id, &gpus, alone);
-            let (attempt, samples) = rings.entry(job.id).or_default();
-            if *attempt != job.attempt {
-                (*attempt, *samples) = (job.attempt, VecDeque::new());
+            let ring = rings.entry(job.id).or_default();
+            if ring.attempt != job.attempt {
+                *ring = Ring { attempt: job.attempt, ..Ring::default() };
             }
-            samples.push_back(Sample { at, ..taken });
-            if samples.len() > SAMPLES_MAX {
-                samples.pop_front();
+            let sample = Sample { at, ..taken };
+            ring.tally.add(&sample);
+            ring.samples.push_back(sample);
+            if ring.samples.len() > SAMPLES_MAX {
+                ring.samples.pop_front();
             }
         }
     }
@@ -174,8 +225,10 @@ mod tests {
     use super::Watch;
     use muster_control::command::Principal;
     use muster_model::{
-        Device, DeviceGrant, DeviceMilli, Job, JobId, Node, NodeId, NodeShare, Placement, State,
+        Device, DeviceGrant, DeviceMilli, Job, JobId, JobState, Node, NodeId, NodeShare, Placement,
+        State,
     };
+    use std::path::PathBuf;
     use std::sync::Arc;
 
     fn state() -> State {
@@ -208,7 +261,8 @@ mod tests {
 
     #[test]
     fn m07_a_job_has_the_gpu_of_its_allocation_whatever_number_it_sees() {
-        let owners = Watch::new("i".to_owned()).owners(&state(), &caller(0, true));
+        let owners = Watch::new("i".to_owned(), PathBuf::from("/nonexistent"))
+            .owners(&state(), &caller(0, true));
         assert_eq!(owners.gpus["GPU-B"], [7]);
         assert_eq!(owners.gpus["GPU-A"], [8]);
         assert!(!owners.only_these && owners.jobs.len() == 2);
@@ -216,7 +270,8 @@ mod tests {
 
     #[test]
     fn a_user_sees_their_own_jobs_and_nothing_of_the_machine() {
-        let owners = Watch::new("i".to_owned()).owners(&state(), &caller(1_000, false));
+        let owners = Watch::new("i".to_owned(), PathBuf::from("/nonexistent"))
+            .owners(&state(), &caller(1_000, false));
         assert!(owners.only_these);
         assert_eq!(owners.jobs.keys().copied().collect::<Vec<_>>(), [7]);
         assert_eq!(owners.jobs[&7].user, "u1000");
@@ -225,14 +280,37 @@ mod tests {
 
     #[test]
     fn samples_are_kept_of_jobs_that_run_and_of_their_present_attempt() {
-        let (watch, mut state) = (Watch::new("i".to_owned()), state());
+        let (watch, mut state) =
+            (Watch::new("i".to_owned(), PathBuf::from("/nonexistent")), state());
         watch.sample(&state);
         let job = Arc::clone(&state.jobs[&JobId(7)]);
         assert_eq!(watch.samples(&job).len(), 1);
         let again = Job { attempt: job.attempt + 1, ..(*job).clone() };
         assert!(watch.samples(&again).is_empty());
         state.index.active.clear();
+        state.jobs.clear();
         watch.sample(&state);
         assert!(watch.samples(&job).is_empty());
+    }
+
+    #[test]
+    fn what_was_seen_of_a_job_outlives_it_and_the_daemon() {
+        let (dir, mut state) = (tempfile::tempdir().unwrap(), state());
+        let watch = Watch::new("i".to_owned(), dir.path().join("reports"));
+        watch.sample(&state);
+        let over = Job { state: JobState::Completed, ..(*state.jobs[&JobId(7)]).clone() };
+        state.jobs.insert(JobId(7), Arc::new(over.clone()));
+        state.index.active.remove(&JobId(7));
+        let before = watch.report(&state, &over);
+        assert_eq!(before.diagnosis.as_ref().map(|d| d.verdict.as_str()), Some("too_short"));
+        watch.sample(&state);
+        assert!(watch.samples(&over).is_empty());
+        let next = Watch::new("i".to_owned(), dir.path().join("reports"));
+        assert_eq!(next.report(&state, &over).diagnosis, before.diagnosis);
+        // Another attempt, or another job with its number, was never seen.
+        let again = Job { attempt: over.attempt + 1, ..over.clone() };
+        assert_eq!(next.report(&state, &again).diagnosis, None);
+        let other = Job { submitted: muster_model::Timestamp::from_secs(9), ..over };
+        assert_eq!(next.report(&state, &other).diagnosis, None);
     }
 }

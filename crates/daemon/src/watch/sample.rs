@@ -94,6 +94,8 @@ fn gpu(state: &GpuState) -> Gpu {
         from_host: state.pcie_rx.zip(link).map(|(rate, link)| rate / link),
         heat: held(HEAT_THROTTLE),
         power: held(POWER_THROTTLE),
+        watts: state.power,
+        joules: state.energy_mj.map(|mj| mj as f64 / 1e3),
     }
 }
 

@@ -20,6 +20,7 @@ mod place;
 mod preempt;
 mod remedy;
 mod replay;
+mod report;
 mod resize;
 mod screen;
 mod slurm;

@@ -1,0 +1,162 @@
+//! What a job used in all, added up from sample to sample: what a window forgets.
+
+use std::collections::BTreeMap;
+
+use crate::sample::{Gpu, Sample};
+
+/// What samples of one attempt add up to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    first: Option<f64>,
+    last: Option<Sample>,
+    samples: u64,
+    gpus: usize,
+    busy: (f64, f64),
+    memory: Option<f64>,
+    read: Option<f64>,
+    written: Option<f64>,
+    joules: Option<f64>,
+}
+
+/// The sums; what nobody could tell is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Seconds from the first sample to the last.
+    pub seconds: f64,
+    /// How many samples.
+    pub samples: u64,
+    /// The most GPUs that were seen.
+    pub gpus: usize,
+    /// GPU use, mean over GPUs and time, 0 to 1.
+    pub gpu_busy: Option<f64>,
+    /// The most of its memory that any GPU had in use, 0 to 1.
+    pub gpu_memory: Option<f64>,
+    /// Bytes read from disks and network filesystems.
+    pub read_bytes: Option<f64>,
+    /// Bytes written there.
+    pub written_bytes: Option<f64>,
+    /// Energy of its GPUs between first and last sample, joules.
+    pub gpu_joules: Option<f64>,
+}
+
+impl Tally {
+    /// Takes a sample, newer than all before it.
+    pub fn add(&mut self, sample: &Sample) {
+        self.first = self.first.or(Some(sample.at));
+        self.samples += 1;
+        self.gpus = self.gpus.max(sample.gpus.len());
+        for busy in sample.gpus.iter().filter_map(|gpu| gpu.busy) {
+            self.busy = (self.busy.0 + busy, self.busy.1 + 1.0);
+        }
+        let fullest = sample.gpus.iter().filter_map(|gpu| gpu.memory).reduce(f64::max);
+        self.memory = self.memory.into_iter().chain(fullest).reduce(f64::max);
+        // A job's own counters begin with it, those of a machine long before.
+        let last = self.last.as_ref();
+        let own = |of: fn(&Sample) -> Option<f64>| {
+            grown(of(sample), Some(last.and_then(of).unwrap_or(0.0)))
+        };
+        let machine = |of: fn(&Sample) -> Option<f64>| grown(of(sample), last.and_then(of));
+        let read = [own(|s| s.disk_read_bytes), machine(|s| s.shared_read_bytes)];
+        let written = [own(|s| s.disk_written_bytes), machine(|s| s.shared_written_bytes)];
+        let joules = last.map(|last| joules(last, sample));
+        for more in read.into_iter().flatten() {
+            *self.read.get_or_insert(0.0) += more;
+        }
+        for more in written.into_iter().flatten() {
+            *self.written.get_or_insert(0.0) += more;
+        }
+        if let Some(more) = joules.flatten() {
+            *self.joules.get_or_insert(0.0) += more;
+        }
+        self.last = Some(sample.clone());
+    }
+
+    /// The sums so far.
+    pub fn totals(&self) -> Totals {
+        let last = self.last.as_ref().map(|sample| sample.at);
+        Totals {
+            seconds: last.zip(self.first).map_or(0.0, |(last, first)| last - first),
+            samples: self.samples,
+            gpus: self.gpus,
+            gpu_busy: (self.busy.1 > 0.0).then(|| self.busy.0 / self.busy.1),
+            gpu_memory: self.memory,
+            read_bytes: self.read,
+            written_bytes: self.written,
+            gpu_joules: self.joules,
+        }
+    }
+}
+
+/// How much a count grew; one that fell began anew, and counts from there.
+fn grown(now: Option<f64>, before: Option<f64>) -> Option<f64> {
+    let (now, before) = (now?, before?);
+    Some(if now < before { now } else { now - before })
+}
+
+/// Energy between two samples: by the GPUs' own meters, else by power and time.
+fn joules(before: &Sample, now: &Sample) -> Option<f64> {
+    let seconds = now.at - before.at;
+    let earlier: BTreeMap<&str, &Gpu> =
+        before.gpus.iter().map(|gpu| (gpu.uuid.as_str(), gpu)).collect();
+    let of = |gpu: &Gpu| {
+        let then = earlier.get(gpu.uuid.as_str())?;
+        let metered = gpu.joules.zip(then.joules).map(|(now, then)| now - then);
+        let drawn = gpu.watts.zip(then.watts).map(|(now, then)| f64::midpoint(now, then) * seconds);
+        // A meter that fell was set back by a reload of the driver.
+        metered.filter(|joules| *joules >= 0.0).or(drawn)
+    };
+    now.gpus.iter().filter_map(of).reduce(|sum, more| sum + more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tally;
+    use crate::sample::{Gpu, Sample};
+
+    fn gpu(busy: f64, memory: f64, watts: f64, joules: Option<f64>) -> Gpu {
+        let (busy, memory, watts) = (Some(busy), Some(memory), Some(watts));
+        Gpu { uuid: "a".to_owned(), busy, memory, watts, joules, ..Gpu::default() }
+    }
+
+    fn sample(at: f64, disk: f64, shared: f64, gpu: Gpu) -> Sample {
+        Sample {
+            at,
+            disk_read_bytes: Some(disk),
+            shared_read_bytes: Some(shared),
+            gpus: vec![gpu],
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn own_counters_count_from_zero_and_a_machines_from_the_first_sample() {
+        let mut tally = Tally::default();
+        tally.add(&sample(100.0, 50.0, 1_000.0, gpu(0.2, 0.5, 100.0, Some(7_000.0))));
+        tally.add(&sample(130.0, 80.0, 1_100.0, gpu(0.6, 0.9, 300.0, Some(13_500.0))));
+        let totals = tally.totals();
+        assert_eq!((totals.seconds, totals.samples, totals.gpus), (30.0, 2, 1));
+        assert_eq!((totals.gpu_busy, totals.gpu_memory), (Some(0.4), Some(0.9)));
+        // 80 of its own, 100 of the machine while it ran.
+        assert_eq!((totals.read_bytes, totals.written_bytes), (Some(180.0), None));
+        assert_eq!(totals.gpu_joules, Some(6_500.0));
+    }
+
+    #[test]
+    fn a_count_that_fell_began_anew_and_a_meter_that_fell_gives_way_to_power() {
+        let mut tally = Tally::default();
+        tally.add(&sample(0.0, 50.0, 1_000.0, gpu(0.2, 0.5, 100.0, Some(7_000.0))));
+        tally.add(&sample(10.0, 20.0, 30.0, gpu(0.2, 0.5, 300.0, Some(10.0))));
+        assert_eq!(tally.totals().read_bytes, Some(50.0 + 20.0 + 30.0));
+        // 200 W for 10 s.
+        assert_eq!(tally.totals().gpu_joules, Some(2_000.0));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_not_zero() {
+        let mut tally = Tally::default();
+        assert_eq!((tally.totals().samples, tally.totals().read_bytes), (0, None));
+        tally.add(&Sample::default());
+        let totals = tally.totals();
+        assert_eq!((totals.gpu_busy, totals.read_bytes, totals.gpu_joules), (None, None, None));
+    }
+}
