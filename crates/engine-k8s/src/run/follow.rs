@@ -10,7 +10,7 @@ use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Resource, ResourceExt};
 use muster_engine::Observation;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,7 +25,9 @@ const SWEEP: Duration = Duration::from_secs(30);
 pub(super) fn start(shared: &Arc<Shared>) {
     let client = || shared.cluster.client.clone();
     let weak = || Arc::downgrade(shared);
-    shared.handle.spawn(follow(Api::<Node>::all(client()), weak(), take_node));
+    let mut told = BTreeMap::new();
+    let take = move |shared: &Arc<Shared>, event| take_node(shared, event, &mut told);
+    shared.handle.spawn(follow(Api::<Node>::all(client()), weak(), take));
     let mut listed = BTreeSet::new();
     let take = move |shared: &Arc<Shared>, event| take_pod(shared, event, &mut listed);
     shared.handle.spawn(follow(Api::<Pod>::all(client()), weak(), take));
@@ -56,20 +58,17 @@ async fn sweep(shared: Weak<Shared>) {
     }
 }
 
-fn take_node(shared: &Arc<Shared>, event: Event<Node>) {
+/// Takes what is told of nodes; a listing counts once it is whole, until then the one before it does.
+fn take_node(shared: &Arc<Shared>, event: Event<Node>, told: &mut BTreeMap<String, Node>) {
     let mut seen = shared.seen();
-    let was_whole = seen.listed.0;
     match event {
-        Event::Init => {
-            seen.nodes.clear();
-            seen.listed.0 = false;
-            return;
-        }
+        Event::Init => return told.clear(),
         Event::InitApply(node) => {
-            seen.nodes.insert(node.name_any(), node);
+            told.insert(node.name_any(), node);
             return;
         }
         Event::InitDone => {
+            seen.nodes = std::mem::take(told);
             seen.listed.0 = true;
             seen.bell.notify_all();
         }
@@ -89,8 +88,9 @@ fn take_node(shared: &Arc<Shared>, event: Event<Node>) {
             seen.nodes.remove(&node.name_any());
         }
     }
+    let whole = seen.is_whole();
     drop(seen);
-    if was_whole || shared.seen().is_whole() {
+    if whole {
         shared.tell(Observation::NodesChanged);
     }
 }

@@ -26,10 +26,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The journal's name in the state directory.
 const JOURNAL: &str = "kubernetes-attempts.log";
+
+/// Whoever asks the engine waits no longer than this.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the engine needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +76,8 @@ struct Shared {
     book: Mutex<Book>,
     seen: Mutex<Seen>,
     sink: Mutex<Option<Sink>>,
+    /// Until then the first listing is waited for.
+    waits_until: Instant,
 }
 
 impl KubernetesEngine {
@@ -102,6 +107,7 @@ impl KubernetesEngine {
             book: Mutex::new(book),
             seen: Mutex::new(Seen::default()),
             sink: Mutex::new(None),
+            waits_until: Instant::now() + PATIENCE,
             config,
         });
         follow::start(&shared);
@@ -212,13 +218,11 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is seen, once all of it is.
+    /// What is seen, once all of it is. Only a start is waited for.
     fn whole(&self) -> Result<MutexGuard<'_, Seen>, EngineError> {
-        let patience = std::time::Duration::from_secs(10);
-        let until = std::time::Instant::now() + patience;
         let mut seen = self.seen();
         while !seen.is_whole() {
-            let left = until.saturating_duration_since(std::time::Instant::now());
+            let left = self.waits_until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(self.unreachable("its nodes and pods are not listed yet"));
             }
@@ -245,13 +249,20 @@ impl Shared {
         EngineError::Refused { engine: self.config.name.clone(), why: why.into() }
     }
 
-    /// Asks the cluster and waits for the answer.
+    /// Asks the cluster and waits for the answer, no longer than others can wait for this thread.
     fn ask<T, F>(&self, asked: F) -> Result<T, K8sError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, K8sError>> + Send + 'static,
     {
-        wait(&self.handle, asked).ok_or_else(ended)?
+        let asked = async move { tokio::time::timeout(PATIENCE, asked).await };
+        match wait(&self.handle, asked).ok_or_else(ended)? {
+            Ok(answer) => answer,
+            Err(_) => {
+                let why = format!("no answer within {} s", PATIENCE.as_secs());
+                Err(K8sError::Unreachable { why })
+            }
+        }
     }
 
     /// Notes an exit and tells of it, once. One that cannot be written down is found again.
