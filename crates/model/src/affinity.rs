@@ -182,6 +182,10 @@ pub struct Affinity {
     /// Node labels and fields; the required terms are alternatives.
     #[serde(skip_serializing_if = "is_default")]
     pub node: Rules<Term>,
+    /// Where its volumes can be had: of each list one term holds. As hard as the required terms, but
+    /// even spreading does not honour them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub volumes: Vec<Vec<Term>>,
     /// Jobs to be near; all required ones hold.
     #[serde(skip_serializing_if = "is_default")]
     pub near: Rules<JobTerm>,
@@ -234,8 +238,14 @@ impl Term {
 }
 
 impl Affinity {
-    /// True where a node's labels and fields are such as the job requires.
+    /// True where a node's labels and fields are such as the job and its volumes require.
     pub fn admits(&self, node: &Node) -> bool {
+        let can_be_had = |places: &Vec<Term>| places.iter().any(|term| term.holds_on(node));
+        self.wants(node) && self.volumes.iter().all(can_be_had)
+    }
+
+    /// True where a node's labels and fields are such as the job itself requires.
+    pub fn wants(&self, node: &Node) -> bool {
         self.node.required.is_empty() || self.node.required.iter().any(|term| term.holds_on(node))
     }
 
@@ -416,6 +426,20 @@ mod tests {
             ],
         }]);
         assert!(nodes.iter().all(|n| !c.admits(n)));
+    }
+
+    #[test]
+    fn each_volume_has_to_be_had_on_the_node() {
+        let places = |values: &[&str]| -> Vec<Term> {
+            let term =
+                |value: &&str| Term { all: vec![expression("zone", Operator::In, &[value])] };
+            values.iter().map(term).collect()
+        };
+        let volumes = vec![places(&["a", "b"]), places(&["b", "c"])];
+        let job = Affinity { volumes, ..Affinity::default() };
+        let on = |zone: &str| job.admits(&node(&[("zone", zone)]));
+        assert_eq!(["a", "b", "c"].map(on), [false, true, false]);
+        assert!(job.wants(&node(&[("zone", "a")])));
     }
 
     #[test]

@@ -82,9 +82,7 @@ impl<'a> Beside<'a> {
 pub(crate) fn suits(job: &Job, node: &Node) -> bool {
     let none = Affinity::default();
     let own = job.spec.request.affinity.as_deref().unwrap_or(&none);
-    let required = &own.node.required;
-    barring(node, own).is_none()
-        && (required.is_empty() || required.iter().any(|term| term.holds_on(node)))
+    barring(node, own).is_none() && wanted(node, own) && can_be_had(node, own)
 }
 
 /// True where the job says something about other jobs.
@@ -138,9 +136,11 @@ fn wrong(
         if let Some(taint) = barring(node, own) {
             found.push((Rule::Taint, format!("does not tolerate {taint} of node {}", node.name)));
         }
-        let required = &own.node.required;
-        if !required.is_empty() && !required.iter().any(|term| term.holds_on(node)) {
+        if !wanted(node, own) {
             found.push((Rule::NodeAffinity, format!("node {} has other labels", node.name)));
+        }
+        if !can_be_had(node, own) {
+            found.push((Rule::NodeAffinity, format!("its volumes are not on node {}", node.name)));
         }
     }
     let meet = |key: &str, a: &[&Node], b: &[&Node]| {
@@ -168,6 +168,17 @@ fn wrong(
         found.push((Rule::Spread, format!("makes the jobs uneven over {}", rule.key)));
     }
     found
+}
+
+/// True where one of the required terms holds, if there are any.
+fn wanted(node: &Node, own: &Affinity) -> bool {
+    let required = &own.node.required;
+    required.is_empty() || required.iter().any(|term| term.holds_on(node))
+}
+
+/// True where each volume can be had.
+fn can_be_had(node: &Node, own: &Affinity) -> bool {
+    own.volumes.iter().all(|places| places.iter().any(|term| term.holds_on(node)))
 }
 
 fn barring(node: &Node, own: &Affinity) -> Option<String> {
@@ -224,10 +235,12 @@ fn even(
     there: &[There<'_>],
 ) -> bool {
     let counts = |node: &Node| {
-        let labels = rule.node_affinity == Heed::Ignore
-            || own.node.required.is_empty()
-            || own.node.required.iter().any(|t| t.holds_on(node));
-        labels && (rule.taints == Heed::Ignore || barring(node, own).is_none())
+        // A node without a place under one of the rules counts for none of them.
+        let mut hard = own.spread.iter().filter(|rule| !rule.soft);
+        let labels = rule.node_affinity == Heed::Ignore || wanted(node, own);
+        labels
+            && hard.all(|rule| place(state, &rule.key, node).is_some())
+            && (rule.taints == Heed::Ignore || barring(node, own).is_none())
     };
     let members = state.partitions.get(partition);
     let eligible: BTreeMap<NodeId, String> = members

@@ -232,9 +232,10 @@ fn pack(node: &Node, stays: &[Stay], found: &mut Vec<Violation>) {
         let memory = open.iter().fold(0u64, |sum, o| sum.saturating_add(o.memory));
         let busy: BTreeSet<u32> = open.iter().flat_map(|o| o.devices.iter().copied()).collect();
         let gpus = crate::total(open.iter().map(|o| o.gpus)) as usize + busy.len();
-        let short = if cpus > own.0 {
+        // What others have beyond what there is takes nothing from one that wants none of it.
+        let short = if cpus > own.0 && stay.cpus > 0 {
             Some(format!("{cpus} CPUs of {}", own.0))
-        } else if memory > own.1 {
+        } else if memory > own.1 && stay.memory > 0 {
             Some(format!("{memory} MiB of {}", own.1))
         } else if gpus > devices && stay.gpus > 0 {
             Some(format!("{gpus} GPUs of {devices}"))

@@ -132,9 +132,12 @@ fn check_node(node: &Node, uses: &[Use<'_>], found: &mut Vec<Violation>) {
     }
     for (name, count) in gres {
         let total = node.gres.get(name).copied().unwrap_or(0);
-        if count > total {
+        let takes = |one: &&Use<'_>| one.share.gres.get(name).is_some_and(|n| *n > 0);
+        let adds = uses.iter().filter(takes).any(|one| one.new);
+        if count > total && (adds || !any_new) {
             let detail = format!("{count} {name} of {total} on node {}", node.name);
-            say(Rule::GresOverallocated, &all, detail);
+            let of_it: Vec<&Use<'_>> = uses.iter().filter(takes).collect();
+            say(Rule::GresOverallocated, &of_it, detail);
         }
     }
     for (at, a) in uses.iter().enumerate() {

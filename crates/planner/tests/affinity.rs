@@ -137,6 +137,26 @@ fn c06_spread_with_a_least_number_of_places() {
     assert_eq!(lab.places(&["a1", "b1", "c1"], three), ["c1"]);
 }
 
+/// By Kubernetes' page on topology spread: a node that lacks the key of one rule is passed over, and
+/// who is there counts for none of the rules.
+#[test]
+fn nodes_without_a_place_of_every_spread_rule_count_for_none() {
+    let mut lab = Lab::new(
+        "
+        node a1 cpus=8 labels=zone:a,rack:1
+        node b1 cpus=8 labels=zone:b,rack:2
+        node c1 cpus=8 labels=zone:c
+        ",
+    );
+    for node in ["a1", "b1"] {
+        runs(&mut lab, &format!("s label=app:s nodelist={node}"));
+    }
+    let all = ["a1", "b1", "c1"];
+    assert_eq!(lab.places(&all, "s label=app:s even=zone:1:app=s"), ["c1"]);
+    let both = "s label=app:s even=zone:1:app=s even=rack:1:app=s";
+    assert_eq!(lab.places(&all, both), ["a1", "b1"]);
+}
+
 #[test]
 fn c07_tainted_places_count_unless_told_otherwise() {
     let mut lab = Lab::new(

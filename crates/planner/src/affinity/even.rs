@@ -23,24 +23,46 @@ pub(crate) struct Even<'a> {
 }
 
 impl<'a> Even<'a> {
-    pub(crate) fn of(
+    /// The rules of an ask that must hold, or those that are only wishes. Nodes that lack a place of
+    /// one of them count for none.
+    pub(crate) fn all(
         world: &'a World,
         ask: &Ask,
         who: &JobSpec,
+        soft: bool,
+        span: Span,
+    ) -> Vec<Self> {
+        let rules = ask.affinity().into_iter().flat_map(|affinity| &affinity.spread);
+        let rules: Vec<(&SpreadRule, Cow<'a, [u32]>)> = rules
+            .filter(|rule| rule.soft == soft)
+            .map(|rule| (rule, places(world, &rule.key)))
+            .collect();
+        let has_all = |node: usize| rules.iter().all(|(_, places)| places[node] != NONE);
+        let one = |(rule, places): &(&SpreadRule, Cow<'a, [u32]>)| {
+            Self::of(world, ask, who, rule, places.clone(), &has_all, span)
+        };
+        rules.iter().map(one).collect()
+    }
+
+    fn of(
+        world: &World,
+        ask: &Ask,
+        who: &JobSpec,
         rule: &SpreadRule,
+        places: Cow<'a, [u32]>,
+        has_all: &dyn Fn(usize) -> bool,
         span: Span,
     ) -> Self {
-        let places = places(world, &rule.key);
         let members = world.members(&ask.partition.name).map_or(&[][..], |m| m.list());
         let counts = |node: &usize| {
             let view = world.view(*node);
             let affinity = ask.affinity();
             let by_affinity =
-                rule.node_affinity == Heed::Ignore || affinity.is_none_or(|a| a.admits(&view.node));
+                rule.node_affinity == Heed::Ignore || affinity.is_none_or(|a| a.wants(&view.node));
             let tolerations = affinity.map_or(&[][..], |a| &a.tolerations);
             let by_taints = rule.taints == Heed::Ignore
                 || untolerated(&view.node, tolerations, &BARRING).next().is_none();
-            places[*node] != NONE && by_affinity && by_taints
+            has_all(*node) && by_affinity && by_taints
         };
         let eligible: Vec<usize> = members.iter().copied().filter(counts).collect();
         let mut numbers: BTreeMap<u32, u32> = eligible.iter().map(|n| (places[*n], 0)).collect();

@@ -42,8 +42,7 @@ impl<'a> Fence<'a> {
         if !affinity.near.required.is_empty() {
             fence.keep_near(world, who, &affinity.near.required, span);
         }
-        let hard = affinity.spread.iter().filter(|rule| !rule.soft);
-        fence.even = hard.map(|rule| Even::of(world, ask, who, rule, span)).collect();
+        fence.even = Even::all(world, ask, who, false, span);
         fence
     }
 

@@ -17,7 +17,10 @@ pub(crate) fn without(ask: &Ask, kind: RuleKind) -> Ask {
     let mut affinity = ask.affinity().cloned().unwrap_or_default();
     match kind {
         RuleKind::Taints => loose.tolerates_all = true,
-        RuleKind::NodeAffinity => affinity.node = Rules::default(),
+        RuleKind::NodeAffinity => {
+            affinity.node = Rules::default();
+            affinity.volumes.clear();
+        }
         RuleKind::JobAffinity => affinity.near = Rules::default(),
         RuleKind::AntiAffinity => loose.beside_all = true,
         RuleKind::Spread => affinity.spread.clear(),
@@ -92,8 +95,14 @@ pub(crate) fn text(world: &World, ask: &Ask, kind: RuleKind) -> String {
             join(taints)
         }
         (RuleKind::NodeAffinity, Some(a)) => {
-            let terms: Vec<String> = a.node.required.iter().map(ToString::to_string).collect();
-            format!("node({})", terms.join(" | "))
+            let either = |terms: &[muster_model::Term]| {
+                let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
+                terms.join(" | ")
+            };
+            let own = format!("node({})", either(&a.node.required));
+            let volumes = a.volumes.iter().map(|places| format!("volume({})", either(places)));
+            let own = (!a.node.required.is_empty() || a.volumes.is_empty()).then_some(own);
+            join(own.into_iter().chain(volumes).collect())
         }
         (RuleKind::JobAffinity, Some(a)) => {
             join(a.near.required.iter().map(|t| format!("near({t})")).collect())

@@ -22,12 +22,7 @@ pub(crate) fn order_by_wishes(
     order: &[usize],
 ) -> Option<Vec<usize>> {
     let (affinity, who) = (ask.affinity()?, ask.who.as_ref()?);
-    let soft: Vec<Even<'_>> = affinity
-        .spread
-        .iter()
-        .filter(|rule| rule.soft)
-        .map(|rule| Even::of(world, ask, who, rule, span))
-        .collect();
+    let soft = Even::all(world, ask, who, true, span);
     let wishes = !affinity.node.preferred.is_empty()
         || !affinity.near.preferred.is_empty()
         || !affinity.apart.preferred.is_empty();
@@ -51,8 +46,7 @@ pub(crate) fn wish_scores(world: &World, ask: &Ask, now: muster_model::Timestamp
     let (Some(affinity), Some(who)) = (ask.affinity(), ask.who.as_ref()) else { return Vec::new() };
     let span = Span::of(now, now, ask.length());
     let order: Vec<usize> = (0..world.views().len()).collect();
-    let rules = affinity.spread.iter().filter(|rule| rule.soft);
-    let soft: Vec<Even<'_>> = rules.map(|rule| Even::of(world, ask, who, rule, span)).collect();
+    let soft = Even::all(world, ask, who, true, span);
     scores(world, affinity, &soft, &order, span)
 }
 
