@@ -80,7 +80,7 @@ impl Cluster {
             Api::<PersistentVolume>::all(client()),
             Kind::Volume,
             config(),
-            move |v| one(volume(&v).ok().map(|terms| Change::Volume(v.name_any(), terms))),
+            move |v| one(volume(&v).ok().map(|places| Change::Volume(v.name_any(), places))),
             to.clone(),
         );
         follow(

@@ -1,8 +1,8 @@
 //! What the API server tells, one change at a time.
 
-use crate::read::{Claim, Context, GangName, Group, GroupKind, StorageClass};
+use crate::read::{Claim, Context, GangName, Group, GroupKind, Places, StorageClass};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use muster_model::{Labels, Term};
+use muster_model::Labels;
 use std::collections::BTreeSet;
 
 /// The kinds of objects that are watched.
@@ -39,8 +39,8 @@ pub enum Change {
     Namespace(String, Labels),
     /// A claim of a volume, by namespace and name.
     Claim(String, String, Claim),
-    /// The nodes that a volume can be had on.
-    Volume(String, Vec<Term>),
+    /// Where a volume can be had.
+    Volume(String, Places),
     /// A storage class.
     Class(String, StorageClass),
     /// An object is gone: its kind, namespace (empty where it has none) and name.
@@ -58,7 +58,9 @@ pub(super) fn settle(context: &mut Context, change: Change) -> bool {
         Change::Claim(namespace, name, claim) => {
             context.claims.insert((namespace, name), claim.clone()) != Some(claim)
         }
-        Change::Volume(name, terms) => context.volumes.insert(name, terms.clone()) != Some(terms),
+        Change::Volume(name, places) => {
+            context.volumes.insert(name, places.clone()) != Some(places)
+        }
         Change::Class(name, class) => context.classes.insert(name, class) != Some(class),
         Change::Gone(Kind::Namespace, _, name) => context.namespaces.remove(&name).is_some(),
         Change::Gone(Kind::Claim, namespace, name) => {

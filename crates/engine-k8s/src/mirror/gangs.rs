@@ -4,7 +4,7 @@
 //! start together, and none alone. Once `n` run, each further one starts for itself.
 
 use super::{Entry, Mirror};
-use crate::read::{Ask, GangName, GroupKind, PodKey, PodRecord};
+use crate::read::{GangName, GroupKind, PodKey, PodRecord};
 use muster_model::{ApplyError, Timestamp};
 
 /// How a waiting pod was submitted.
@@ -50,7 +50,7 @@ impl Mirror {
             said = said.max(entry.record.gang.as_ref().and_then(|gang| gang.1));
             if has_room(entry) {
                 there += u32::from(!entry.record.leaving);
-            } else if self.is_ours(&entry.record) && matches!(entry.record.ask, Ask::Job(_)) {
+            } else if self.is_ours(&entry.record) && entry.record.ask.waits.is_none() {
                 waiting.push((entry.record.created, key.clone()));
             }
         }

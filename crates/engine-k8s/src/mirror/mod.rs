@@ -87,9 +87,9 @@ impl Mirror {
     pub fn kept(&self) -> impl Iterator<Item = (&PodRecord, String)> {
         self.entries.values().filter(|entry| entry.job.is_none()).filter_map(|entry| {
             let record = &entry.record;
-            self.is_ours(record).then(|| match &record.ask {
-                Ask::Waits(why) => (record, why.clone()),
-                Ask::Job(_) => (record, self.gang_text(record)),
+            self.is_ours(record).then(|| match &record.ask.waits {
+                Some(why) => (record, why.clone()),
+                None => (record, self.gang_text(record)),
             })
         })
     }
@@ -202,7 +202,9 @@ impl Mirror {
             return Ok(());
         }
         self.partition_stale |= known.is_none();
+        let id = node.id;
         self.apply(now, EventKind::NodeSet { node: Box::new(node) })?;
+        self.deal_again(id, now)?;
         for pod in self.homeless.remove(&name).unwrap_or_default() {
             if let Some(entry) = self.entries.remove(&pod) {
                 self.enter(entry.record, now)?;
@@ -314,8 +316,7 @@ impl Mirror {
         self.apply(now, EventKind::JobStarted { job, attempt: 1 })
     }
 
-    /// The job of a pod, as it would be submitted without its gang. What cannot be said asks for
-    /// nothing: that is what is known of it.
+    /// The job of a pod, as it would be submitted without its gang.
     fn spec(&mut self, key: &PodKey) -> JobSpec {
         let uid = match self.users.get(&key.namespace) {
             Some(uid) => *uid,
@@ -325,10 +326,8 @@ impl Mirror {
                 uid
             }
         };
-        let mut spec = match self.entries.get(key).map(|entry| &entry.record.ask) {
-            Some(Ask::Job(spec)) => JobSpec::clone(spec),
-            _ => JobSpec { partitions: vec![PARTITION.to_owned()], ..JobSpec::default() },
-        };
+        let job = self.entries.get(key).map(|entry| JobSpec::clone(&entry.record.ask.job));
+        let mut spec = job.unwrap_or_default();
         spec.owner.uid = uid;
         spec
     }
@@ -339,8 +338,8 @@ impl Mirror {
         part: gangs::Part,
         now: Timestamp,
     ) -> Result<(), ApplyError> {
-        let is_job = |entry: &Entry| matches!(entry.record.ask, Ask::Job(_));
-        let Some(true) = self.entries.get(key).map(is_job) else { return Ok(()) };
+        let may = |entry: &Entry| entry.record.ask.waits.is_none();
+        let Some(true) = self.entries.get(key).map(may) else { return Ok(()) };
         let mut spec = self.spec(key);
         if let gangs::Part::Gang(name, size) = &part {
             spec.gang = Some(Gang { name: name.clone(), size: *size });
@@ -389,8 +388,27 @@ impl Mirror {
         self.regroup(&gang, now)
     }
 
-    /// The job of a pod is no more.
+    /// Pods that are bound to a node without having all their devices get those that are free now.
+    fn deal_again(&mut self, node: NodeId, now: Timestamp) -> Result<(), ApplyError> {
+        let lacking = placed::lacking(&self.state, node);
+        let keys = lacking.iter().filter_map(|job| self.jobs.get(job));
+        let is_bound =
+            |key: &&PodKey| self.entries.get(*key).is_some_and(|entry| entry.record.node.is_some());
+        let keys: Vec<PodKey> = keys.filter(is_bound).cloned().collect();
+        keys.iter().try_for_each(|key| self.end_job(key, now))?;
+        keys.iter().try_for_each(|key| self.house(key, now))
+    }
+
+    /// The job of a pod is no more, and what it had is there for others.
     fn withdraw(&mut self, key: &PodKey, now: Timestamp) -> Result<(), ApplyError> {
+        let job = self.job(key).and_then(|job| self.state.jobs.get(&job));
+        let share = job.and_then(|job| job.placement.as_ref()?.nodes.first());
+        let freed = share.filter(|share| !share.devices.is_empty()).map(|share| share.node);
+        self.end_job(key, now)?;
+        freed.map_or(Ok(()), |node| self.deal_again(node, now))
+    }
+
+    fn end_job(&mut self, key: &PodKey, now: Timestamp) -> Result<(), ApplyError> {
         let Some(entry) = self.entries.get_mut(key) else { return Ok(()) };
         entry.part = gangs::Part::None;
         let Some(job) = entry.job.take() else { return Ok(()) };
@@ -463,10 +481,7 @@ impl Mirror {
 }
 
 fn same_amounts(a: &Ask, b: &Ask) -> bool {
-    match (a, b) {
-        (Ask::Job(a), Ask::Job(b)) => a.request == b.request && a.labels == b.labels,
-        (a, b) => a == b,
-    }
+    a.job.request == b.job.request && a.job.labels == b.job.labels
 }
 
 fn over(now: Timestamp) -> ExitReport {

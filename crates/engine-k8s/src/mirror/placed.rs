@@ -4,7 +4,7 @@
 //! yet are taken for them, so that as many are left as there are.
 
 use muster_model::placement::{DeviceGrant, NodeShare};
-use muster_model::{DeviceMilli, MemoryRequest, Mib, NodeId, Request, State};
+use muster_model::{DeviceMilli, JobId, MemoryRequest, Mib, NodeId, Request, State};
 use std::collections::BTreeSet;
 
 /// The share of a node that a pod with this request has.
@@ -22,6 +22,26 @@ pub(super) fn share(state: &State, node: NodeId, request: &Request) -> NodeShare
         gres: request.gres.clone(),
         ..NodeShare::default()
     }
+}
+
+/// The jobs on a node that have not all the devices they ask for: it has fewer than others have given
+/// out, or other ones than before.
+pub(super) fn lacking(state: &State, id: NodeId) -> Vec<JobId> {
+    let Some(node) = state.nodes.get(&id) else { return Vec::new() };
+    let lacks = |job: &&JobId| {
+        let Some(job) = state.jobs.get(*job) else { return false };
+        let shares = job.placement.iter().flat_map(|placement| &placement.nodes);
+        let granted: Vec<u32> = shares
+            .filter(|share| share.node == id)
+            .flat_map(|share| share.devices.iter().map(|device| device.index))
+            .collect();
+        job.spec.request.gpus.iter().any(|wanted| {
+            let of = node.devices.iter().filter(|d| wanted.model.as_deref() == Some(&d.model));
+            let has = of.filter(|device| granted.contains(&device.index)).count();
+            has < wanted.count as usize
+        })
+    };
+    state.index.on_node.get(&id).into_iter().flatten().filter(lacks).copied().collect()
 }
 
 fn devices(state: &State, id: NodeId, request: &Request) -> Vec<DeviceGrant> {

@@ -54,6 +54,48 @@ fn gang_of(mirror: &Mirror, name: &str) -> Option<u32> {
 }
 
 #[test]
+fn a_bound_pod_has_its_room_also_where_it_could_not_have_been_scheduled() {
+    let mut mirror = mirror();
+    let claimed = json!({"spec": {"nodeName": "n1",
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "gone"}}],
+        "resourceClaims": [{"name": "gpu"}]}});
+    take(&mut mirror, pod("a", &claimed));
+    let placement = job(&mirror, "a").and_then(|job| job.placement.clone()).expect("a place");
+    assert_eq!(placement.nodes[0].cpu_pool, 1000);
+    assert_eq!(placement.nodes[0].devices.len(), 1);
+}
+
+/// The free GPUs of a node are as many as it has less than all that is asked for of it, as the API
+/// server counts, also where others have given out more than there are.
+#[test]
+fn devices_are_dealt_again_when_some_are_given_back_or_lost() {
+    let mut mirror = mirror();
+    let with = |gpus: &str| {
+        json!({"spec": {"nodeName": "n1", "containers": [{"name": "c", "resources":
+            {"requests": {"nvidia.com/gpu": gpus}}}]}})
+    };
+    let has = |mirror: &Mirror, name: &str| -> Vec<u32> {
+        let placement = job(mirror, name).and_then(|job| job.placement.clone()).expect("a place");
+        placement.nodes[0].devices.iter().map(|device| device.index).collect()
+    };
+    take(&mut mirror, pod("a", &with("2")));
+    take(&mut mirror, pod("b", &with("1")));
+    assert_eq!((has(&mirror, "a"), has(&mirror, "b")), (vec![0, 1], vec![]));
+    take(&mut mirror, Change::Gone(Kind::Pod, "blue".to_owned(), "a".to_owned()));
+    assert_eq!(has(&mirror, "b"), [0]);
+    take(&mut mirror, pod("c", &with("1")));
+    take(&mut mirror, Change::Gone(Kind::Pod, "blue".to_owned(), "b".to_owned()));
+    assert_eq!(has(&mirror, "c"), [1]);
+    let mut fewer = json!({"metadata": {"name": "n1"},
+        "status": {"allocatable": {"cpu": "4", "pods": "10", "nvidia.com/gpu": "1"}}});
+    take(&mut mirror, Change::Node(serde_json::from_value(fewer.clone()).expect("a node")));
+    assert_eq!(has(&mirror, "c"), [0]);
+    fewer["status"]["allocatable"]["nvidia.com/gpu"] = json!("0");
+    take(&mut mirror, Change::Node(serde_json::from_value(fewer).expect("a node")));
+    assert!(has(&mirror, "c").is_empty());
+}
+
+#[test]
 fn pods_with_a_node_have_its_room_whoever_put_them_there() {
     let mut mirror = mirror();
     let bound = |node: &str| json!({"spec": {"nodeName": node, "schedulerName": "other"}});

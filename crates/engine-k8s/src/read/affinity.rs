@@ -16,15 +16,8 @@ use muster_model::{
     Wish,
 };
 
-/// The affinity of a pod; `None` where it says nothing.
-///
-/// # Errors
-/// [`Refusal`] where it cannot be said in muster's words.
-pub(super) fn affinity(
-    pod: &Pod,
-    spec: &PodSpec,
-    context: &Context,
-) -> Result<Option<Affinity>, Refusal> {
+/// The affinity of a pod without what it says of nodes' labels ([`nodes`]).
+pub(super) fn affinity(pod: &Pod, spec: &PodSpec, context: &Context) -> Affinity {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
     let labels = pod.metadata.labels.clone().unwrap_or_default();
     let said = spec.affinity.as_ref();
@@ -41,7 +34,6 @@ pub(super) fn affinity(
             .collect(),
     };
     let mut affinity = Affinity {
-        node: nodes(spec)?,
         near: near.map_or_else(Rules::default, |a| {
             rules(
                 a.required_during_scheduling_ignored_during_execution.as_ref(),
@@ -61,9 +53,10 @@ pub(super) fn affinity(
             .map(|rule| spread(rule, namespace, &labels))
             .collect(),
         tolerations: spec.tolerations.iter().flatten().filter_map(toleration).collect(),
+        ..Affinity::default()
     };
     affinity.apart.required.extend(ports::apart(spec));
-    Ok((affinity != Affinity::default()).then_some(affinity))
+    affinity
 }
 
 fn wish<T>(weight: i32, term: T) -> Wish<T> {
@@ -71,7 +64,10 @@ fn wish<T>(weight: i32, term: T) -> Wish<T> {
 }
 
 /// Node selector and node affinity.
-fn nodes(spec: &PodSpec) -> Result<Rules<Term>, Refusal> {
+///
+/// # Errors
+/// [`Refusal`] where it cannot be said in muster's words.
+pub(super) fn nodes(spec: &PodSpec) -> Result<Rules<Term>, Refusal> {
     let said = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
     let required =
         said.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
@@ -170,7 +166,12 @@ fn take_labels(selector: &mut Term, keys: Option<&[String]>, labels: &Labels, op
 fn spread(rule: &TopologySpreadConstraint, namespace: &str, labels: &Labels) -> SpreadRule {
     let mut selector = selector::pods(rule.label_selector.as_ref());
     take_labels(&mut selector, rule.match_label_keys.as_deref(), labels, "In");
+    // Other than elsewhere, what says nothing counts nobody; and nobody counts who is leaving.
+    if selector.all.is_empty() {
+        selector = selector::nothing();
+    }
     selector.all.push(is_one_of(NAMESPACE, [namespace.to_owned()]));
+    selector.all.push(selector::stays());
     let heed = |policy: Option<&str>, default: Heed| match policy {
         Some("Honor") => Heed::Honor,
         Some("Ignore") => Heed::Ignore,

@@ -15,9 +15,9 @@ pub use pod::{Ask, PARTITION, PodKey, PodRecord, pod, priority_of};
 pub use ports::is_port;
 pub use requests::{Amounts, amounts, requests};
 pub use selector::NAMESPACE;
-pub use volumes::{Claim, StorageClass, claim, storage_class, volume};
+pub use volumes::{Claim, Places, StorageClass, claim, storage_class, volume};
 
-use muster_model::{Labels, Term};
+use muster_model::Labels;
 use std::collections::BTreeMap;
 
 /// The engine's name on nodes.
@@ -33,8 +33,8 @@ pub struct Context {
     pub namespaces: BTreeMap<String, Labels>,
     /// Claims of volumes, by namespace and name.
     pub claims: BTreeMap<(String, String), Claim>,
-    /// The nodes that a volume can be had on: alternatives; without one, all.
-    pub volumes: BTreeMap<String, Vec<Term>>,
+    /// Where volumes can be had.
+    pub volumes: BTreeMap<String, Places>,
     /// Storage classes by name.
     pub classes: BTreeMap<String, StorageClass>,
 }

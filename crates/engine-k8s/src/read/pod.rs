@@ -1,16 +1,16 @@
 //! Pods in muster's words: each is a job of one node.
 
-use super::affinity::affinity;
+use super::affinity::{affinity, nodes};
 use super::gang::{self, GangName};
 use super::node::{is_gpu, is_known};
 use super::requests::requests;
-use super::selector::{NAMESPACE, pod_label};
-use super::volumes::{Reach, both, claims, reach};
+use super::selector::{LEAVING, NAMESPACE, pod_label};
+use super::volumes::{claims, reach};
 use super::{Context, PODS, Refusal, ports};
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use muster_model::{
-    GpuCount, GpuScope, JobSpec, Labels, MemoryRequest, Mib, Owner, Request, Seconds, TimeLimit,
-    Timestamp,
+    Affinity, GpuCount, GpuScope, JobSpec, Labels, MemoryRequest, Mib, Owner, Request, Seconds,
+    TimeLimit, Timestamp,
 };
 use muster_slurm_syntax::duration;
 use std::fmt;
@@ -42,11 +42,11 @@ impl fmt::Display for PodKey {
 
 /// What a pod asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// This, as a job.
-    Job(Arc<JobSpec>),
-    /// It cannot be asked yet: a sentence.
-    Waits(String),
+pub struct Ask {
+    /// This, as a job, as far as it is understood: what a pod has that is bound.
+    pub job: Arc<JobSpec>,
+    /// Why it cannot be scheduled yet, a sentence: of no matter once it is bound.
+    pub waits: Option<String>,
 }
 
 /// A pod as far as scheduling goes.
@@ -90,10 +90,7 @@ pub fn pod(told: &Pod, context: &Context) -> PodRecord {
     let status = told.status.as_ref();
     let scheduled = status.and_then(|s| s.conditions.as_ref()).into_iter().flatten();
     let mut scheduled = scheduled.filter(|c| c.type_ == "PodScheduled" && c.status == "False");
-    let ask = match ask(told, &key, spec, context) {
-        Ok(ask) => ask,
-        Err(refusal) => Ask::Waits(refusal.to_string()),
-    };
+    let ask = ask(told, &key, spec, context);
     PodRecord {
         uid: meta.uid.clone().unwrap_or_default(),
         created: meta
@@ -138,20 +135,50 @@ pub fn priority_of(priority: i32) -> u32 {
     u32::try_from(i64::from(priority) - i64::from(i32::MIN)).unwrap_or(u32::MAX)
 }
 
-fn ask(pod: &Pod, key: &PodKey, spec: &PodSpec, context: &Context) -> Result<Ask, Refusal> {
-    if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
-        return Err(Refusal { what: "resource claims (resource.k8s.io) yet".to_owned() });
-    }
-    let volumes = match reach(&key.namespace, &claims(&key.name, spec), context)? {
-        Reach::On(terms) => terms,
-        Reach::Waits(why) => return Ok(Ask::Waits(why)),
+fn ask(pod: &Pod, key: &PodKey, spec: &PodSpec, context: &Context) -> Ask {
+    let mut waits = None;
+    let mut wait = |why: String| {
+        waits.get_or_insert(why);
     };
-    let mut affinity = affinity(pod, spec, context)?;
-    if !volumes.is_empty() {
-        let own = affinity.get_or_insert_default();
-        own.node.required = both(std::mem::take(&mut own.node.required), &volumes);
+    let mut affinity = affinity(pod, spec, context);
+    if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+        wait(Refusal { what: "resource claims (resource.k8s.io) yet".to_owned() }.to_string());
     }
-    let wants = requests(spec).map_err(|bad| Refusal { what: bad.to_string() })?;
+    match reach(&key.namespace, &claims(&key.name, spec), context) {
+        Ok(volumes) => affinity.volumes = volumes,
+        Err(why) => wait(why),
+    }
+    match nodes(spec) {
+        Ok(nodes) => affinity.node = nodes,
+        Err(refusal) => wait(refusal.to_string()),
+    }
+    let request = request(pod).unwrap_or_else(|refusal| {
+        wait(refusal.to_string());
+        Request::default()
+    });
+    let time_limit = time_limit(pod, spec).unwrap_or_else(|refusal| {
+        wait(refusal.to_string());
+        None
+    });
+    let affinity = (affinity != Affinity::default()).then(|| Arc::new(affinity));
+    let job = Arc::new(JobSpec {
+        name: key.name.clone(),
+        owner: Owner { uid: 0, gid: 0, user: key.namespace.clone() },
+        account: key.namespace.clone(),
+        qos: "normal".to_owned(),
+        partitions: vec![PARTITION.to_owned()],
+        request: Request { affinity, ..request },
+        labels: labels(pod, key, spec),
+        time_limit,
+        priority: Some(priority_of(spec.priority.unwrap_or(0))),
+        ..JobSpec::default()
+    });
+    Ask { job, waits }
+}
+
+/// The amounts that a pod asks for.
+fn request(pod: &Pod) -> Result<Request, Refusal> {
+    let wants = requests(pod).map_err(|bad| Refusal { what: bad.to_string() })?;
     let amount = |name: &str| wants.get(name).copied().unwrap_or_default();
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let others = wants.iter().filter(|(name, _)| !is_known(name));
@@ -159,7 +186,7 @@ fn ask(pod: &Pod, key: &PodKey, spec: &PodSpec, context: &Context) -> Result<Ask
         others.map(|(name, n)| (name.clone(), n.units())).filter(|(_, n)| *n > 0).collect();
     gres.insert(PODS.to_owned(), 1);
     let gpus = wants.iter().filter(|(name, n)| is_gpu(name) && n.units() > 0);
-    let request = Request {
+    Ok(Request {
         cpus_per_task: Some(count(amount("cpu").millis())),
         memory: MemoryRequest::PerNode(Mib(amount("memory").units().div_ceil(MIB))),
         gpus: gpus
@@ -170,21 +197,8 @@ fn ask(pod: &Pod, key: &PodKey, spec: &PodSpec, context: &Context) -> Result<Ask
             })
             .collect(),
         gres,
-        affinity: affinity.map(Arc::new),
         ..Request::default()
-    };
-    Ok(Ask::Job(Arc::new(JobSpec {
-        name: key.name.clone(),
-        owner: Owner { uid: 0, gid: 0, user: key.namespace.clone() },
-        account: key.namespace.clone(),
-        qos: "normal".to_owned(),
-        partitions: vec![PARTITION.to_owned()],
-        request,
-        labels: labels(pod, key, spec),
-        time_limit: time_limit(pod, spec)?,
-        priority: Some(priority_of(spec.priority.unwrap_or(0))),
-        ..JobSpec::default()
-    })))
+    })
 }
 
 /// What other pods' rules go by.
@@ -194,6 +208,9 @@ fn labels(pod: &Pod, key: &PodKey, spec: &PodSpec) -> Labels {
         own.map(|(key, value)| (pod_label(key).into_owned(), value.clone())).collect();
     labels.extend(ports::labels(spec));
     labels.insert(NAMESPACE.to_owned(), key.namespace.clone());
+    if pod.metadata.deletion_timestamp.is_some() {
+        labels.insert(LEAVING.to_owned(), String::new());
+    }
     labels
 }
 

@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The namespace of a pod, as a label of its job.
 pub const NAMESPACE: &str = ".namespace";
 
+/// A pod that is being deleted has this as a label of its job.
+pub(super) const LEAVING: &str = ".leaving";
+
 /// A pod's label in muster's words.
 pub(super) fn pod_label(key: &str) -> Cow<'_, str> {
     match key {
@@ -46,6 +49,11 @@ pub(super) fn expression(key: String, operator: &str, values: &[String]) -> Opti
 pub(super) fn is_one_of(key: &str, values: impl IntoIterator<Item = String>) -> Expression {
     let values = values.into_iter().collect();
     Expression { key: key.to_owned(), operator: Operator::In, values }
+}
+
+/// What selects those that are not being deleted.
+pub(super) fn stays() -> Expression {
+    Expression { key: LEAVING.to_owned(), operator: Operator::DoesNotExist, values: Vec::new() }
 }
 
 /// What selects nothing.

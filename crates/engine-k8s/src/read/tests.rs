@@ -26,11 +26,20 @@ fn job_in(spec: Value, context: &Context) -> Ask {
     pod(&told, context).ask
 }
 
+/// The job of a pod that waits for nothing.
+fn ready(spec: Value, context: &Context) -> Arc<JobSpec> {
+    let ask = job_in(spec, context);
+    assert_eq!(ask.waits, None);
+    ask.job
+}
+
+/// Why a pod is not scheduled.
+fn waits(spec: Value, context: &Context) -> String {
+    job_in(spec, context).waits.expect("it waits")
+}
+
 fn job(spec: Value) -> Arc<JobSpec> {
-    match job_in(spec, &Context::default()) {
-        Ask::Job(job) => job,
-        Ask::Waits(why) => panic!("{why}"),
-    }
+    ready(spec, &Context::default())
 }
 
 fn admits(spec: Value, node: &Node) -> bool {
@@ -115,7 +124,7 @@ fn a_term_counts_its_own_namespace_unless_it_says_others() {
         term.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
         let spec = json!({"containers": [], "affinity": {"podAntiAffinity":
             {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}});
-        let Ask::Job(job) = job_in(spec, &context) else { panic!("it can be asked") };
+        let job = ready(spec, &context);
         let affinity = job.request.affinity.clone().expect("an affinity");
         let term = affinity.apart.required[0].clone();
         let other = |namespace: &str| {
@@ -195,15 +204,17 @@ fn volumes_say_where_a_pod_may_be() {
         json!({"containers": [], "nodeSelector": {"gpu": "yes"},
             "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]})
     };
-    let waits = |context: &Context| match job_in(spec(), context) {
-        Ask::Waits(why) => why,
-        Ask::Job(job) => panic!("{job:?}"),
-    };
+    let waits = |context: &Context| waits(spec(), context);
     assert_eq!(waits(&context), "persistentvolumeclaim \"data\" not found");
     let key = ("blue".to_owned(), "data".to_owned());
     context.claims.insert(key.clone(), Claim::default());
     assert_eq!(waits(&context), "pod has unbound immediate PersistentVolumeClaims");
-    let bound = Claim { volume: Some("pv".to_owned()), class: None };
+    let bound = Claim { volume: Some("pv".to_owned()), ..Claim::default() };
+    context.claims.insert(key.clone(), Claim { lost: true, ..bound.clone() });
+    let lost = "persistentvolumeclaim \"data\" bound to non-existent persistentvolume \"pv\"";
+    assert_eq!(waits(&context), lost);
+    context.claims.insert(key.clone(), Claim { leaving: true, ..bound.clone() });
+    assert_eq!(waits(&context), "persistentvolumeclaim \"data\" is being deleted");
     context.claims.insert(key, bound);
     assert_eq!(waits(&context), "persistentvolume \"pv\" not found");
     let told = serde_json::from_value(json!({"spec": {"nodeAffinity": {"required":
@@ -211,7 +222,7 @@ fn volumes_say_where_a_pod_may_be() {
             [{"key": "zone", "operator": "In", "values": ["a"]}]}]}}}}));
     let terms = volume(&told.expect("a volume")).expect("understood");
     context.volumes.insert("pv".to_owned(), terms);
-    let Ask::Job(job) = job_in(spec(), &context) else { panic!("it can be asked") };
+    let job = ready(spec(), &context);
     let on = |labels: Value| {
         let node = node_of("n", &labels, &json!({}));
         job.request.affinity.as_ref().expect("an affinity").admits(&node)
@@ -220,13 +231,55 @@ fn volumes_say_where_a_pod_may_be() {
     assert!(!on(json!({"zone": "b", "gpu": "yes"})) && !on(json!({"zone": "a"})));
 }
 
+/// Where a volume with these labels can be had, of nodes with these.
+fn on(volume_labels: Value, nodes: &[Value]) -> Vec<bool> {
+    let told = serde_json::from_value(json!({"metadata": {"labels": volume_labels}, "spec": {}}));
+    let volumes = volume(&told.expect("a volume")).expect("understood");
+    let affinity = muster_model::Affinity { volumes, ..muster_model::Affinity::default() };
+    nodes.iter().map(|labels| affinity.admits(&node_of("n", labels, &json!({})))).collect()
+}
+
+#[test]
+fn a_volume_of_a_zone_can_be_had_there_and_where_no_zones_are_named() {
+    let (zone, beta) = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone");
+    let nodes = [
+        json!({zone: "a"}),
+        json!({zone: "b"}),
+        json!({beta: "b"}),
+        json!({}),
+        json!({"topology.kubernetes.io/region": "r"}),
+    ];
+    assert_eq!(on(json!({}), &nodes), [true; 5]);
+    assert_eq!(on(json!({zone: "b"}), &nodes), [false, true, false, true, false]);
+    assert_eq!(on(json!({zone: "a__b"}), &nodes), [true, true, false, true, false]);
+    assert_eq!(on(json!({beta: "b"}), &nodes), [false, true, true, true, false]);
+    // A value that is no list of names says nothing.
+    assert_eq!(on(json!({zone: "a__"}), &nodes), [true; 5]);
+}
+
+#[test]
+fn spreading_does_not_count_who_is_leaving_and_without_a_selector_nobody() {
+    let counts = |selector: Value, labels: &[(&str, &str)]| {
+        let job = job(json!({"containers": [], "topologySpreadConstraints": [{"maxSkew": 1,
+            "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": selector}]}));
+        let rule = job.request.affinity.as_ref().expect("an affinity").spread[0].clone();
+        let find = |key: &str| {
+            let own = labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+            own.or((key == NAMESPACE).then_some("blue"))
+        };
+        rule.selector.selects(find)
+    };
+    let web = || json!({"matchLabels": {"app": "web"}});
+    assert!(counts(web(), &[("app", "web")]));
+    assert!(!counts(web(), &[("app", "web"), (".leaving", "")]));
+    assert!(!counts(json!({}), &[("app", "web")]) && !counts(json!(null), &[("app", "web")]));
+}
+
 #[test]
 fn what_is_not_understood_waits_with_a_sentence() {
     let claims = json!({"containers": [], "resourceClaims": [{"name": "gpu"}]});
-    let text = |spec: Value| match job_in(spec, &Context::default()) {
-        Ask::Waits(why) => why,
-        Ask::Job(job) => panic!("{job:?}"),
-    };
+    let text = |spec: Value| waits(spec, &Context::default());
     assert!(text(claims).contains("resource claims"));
     let quantity = json!({"containers": [{"name": "c",
         "resources": {"requests": {"cpu": "two"}}}]});

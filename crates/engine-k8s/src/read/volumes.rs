@@ -1,13 +1,25 @@
 //! Claims of volumes: where a pod may be for the volumes that it needs.
 
 use super::affinity::node_term;
+use super::selector::is_one_of;
 use super::{Context, Refusal};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PodSpec};
 use k8s_openapi::api::storage::v1::StorageClass as ToldClass;
-use muster_model::Term;
+use muster_model::{Expression, Operator, Term};
 
-/// More alternatives than this from several volumes are not laid out.
-const TERMS_MAX: usize = 1024;
+/// The annotation of a claim that is bound for good.
+const BOUND: &str = "pv.kubernetes.io/bind-completed";
+
+/// The labels of nodes and volumes that say where they are, and what a node may call it beside.
+const PLACES: [(&str, Option<&str>); 4] = [
+    ("failure-domain.beta.kubernetes.io/zone", Some("topology.kubernetes.io/zone")),
+    ("failure-domain.beta.kubernetes.io/region", Some("topology.kubernetes.io/region")),
+    ("topology.kubernetes.io/zone", None),
+    ("topology.kubernetes.io/region", None),
+];
+
+/// Where a volume can be had: of each list one term holds.
+pub type Places = Vec<Vec<Term>>;
 
 /// A claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +28,10 @@ pub struct Claim {
     pub volume: Option<String>,
     /// Its storage class.
     pub class: Option<String>,
+    /// Its volume is gone.
+    pub lost: bool,
+    /// It is being deleted.
+    pub leaving: bool,
 }
 
 /// A storage class.
@@ -28,10 +44,12 @@ pub struct StorageClass {
 /// What matters of a claim.
 pub fn claim(told: &PersistentVolumeClaim) -> Claim {
     let spec = told.spec.as_ref();
-    let bound = told.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound");
+    let bound = told.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(BOUND));
     Claim {
         volume: spec.and_then(|s| s.volume_name.clone()).filter(|_| bound),
         class: spec.and_then(|s| s.storage_class_name.clone()),
+        lost: told.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Lost"),
+        leaving: told.metadata.deletion_timestamp.is_some(),
     }
 }
 
@@ -40,23 +58,39 @@ pub fn storage_class(told: &ToldClass) -> StorageClass {
     StorageClass { waits: told.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") }
 }
 
-/// The nodes that a volume can be had on; none where on all.
+/// Where a volume can be had: by its node affinity, and by its labels of zone and region.
 ///
 /// # Errors
 /// [`Refusal`].
-pub fn volume(told: &PersistentVolume) -> Result<Vec<Term>, Refusal> {
+pub fn volume(told: &PersistentVolume) -> Result<Places, Refusal> {
     let affinity = told.spec.as_ref().and_then(|s| s.node_affinity.as_ref());
-    let required = affinity.and_then(|a| a.required.as_ref());
-    required.iter().flat_map(|r| &r.node_selector_terms).map(node_term).collect()
+    let mut places = Places::new();
+    if let Some(required) = affinity.and_then(|a| a.required.as_ref()) {
+        places.push(required.node_selector_terms.iter().map(node_term).collect::<Result<_, _>>()?);
+    }
+    let labels = told.metadata.labels.iter().flatten();
+    places.extend(labels.filter_map(|(key, value)| place(key, value)));
+    Ok(places)
 }
 
-/// What a pod's volumes say of its node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// It may be on nodes that one of the terms names; on any where there are none.
-    On(Vec<Term>),
-    /// It has to wait for this.
-    Waits(String),
+/// What a label of a volume says of nodes: those that say of themselves where they are, are there.
+/// Several values have two underscores between them.
+fn place(key: &str, value: &str) -> Option<Vec<Term>> {
+    let (key, other) = PLACES.iter().find(|(known, _)| *known == key)?;
+    let values: Vec<String> = value.split("__").map(|one| one.trim().to_owned()).collect();
+    if values.iter().any(String::is_empty) {
+        return None;
+    }
+    let absent = |key: &str| Expression {
+        key: key.to_owned(),
+        operator: Operator::DoesNotExist,
+        values: Vec::new(),
+    };
+    let nowhere = Term { all: PLACES.iter().map(|(key, _)| absent(key)).collect() };
+    let mut terms = vec![nowhere, Term { all: vec![is_one_of(key, values.clone())] }];
+    let other = other.map(|other| Term { all: vec![absent(key), is_one_of(other, values)] });
+    terms.extend(other);
+    Some(terms)
 }
 
 /// The claims that a pod names, by name.
@@ -73,50 +107,39 @@ pub(super) fn claims(pod: &str, spec: &PodSpec) -> Vec<String> {
 /// Where the volumes of a pod let it be.
 ///
 /// # Errors
-/// [`Refusal`].
+/// What it has to wait for, in a sentence.
 pub(super) fn reach(
     namespace: &str,
     claims: &[String],
     context: &Context,
-) -> Result<Reach, Refusal> {
-    let mut terms: Vec<Term> = Vec::new();
+) -> Result<Places, String> {
+    let mut places = Places::new();
     for name in claims {
-        let Some(claim) = context.claims.get(&(namespace.to_owned(), name.clone())) else {
-            return Ok(Reach::Waits(format!("persistentvolumeclaim \"{name}\" not found")));
-        };
+        let claim = context.claims.get(&(namespace.to_owned(), name.clone()));
+        let claim = claim.ok_or_else(|| format!("persistentvolumeclaim \"{name}\" not found"))?;
+        if claim.lost {
+            let volume = claim.volume.as_deref().unwrap_or_default();
+            return Err(format!(
+                "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \
+                 \"{volume}\""
+            ));
+        }
+        if claim.leaving {
+            return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
+        }
         let Some(volume) = &claim.volume else {
             let class = claim.class.as_ref().and_then(|class| context.classes.get(class));
             if class.is_some_and(|class| class.waits) {
                 let what = format!("the unbound volume of claim \"{name}\" (WaitForFirstConsumer)");
-                return Err(Refusal { what });
+                return Err(Refusal { what }.to_string());
             }
-            let words = "pod has unbound immediate PersistentVolumeClaims";
-            return Ok(Reach::Waits(words.to_owned()));
+            return Err("pod has unbound immediate PersistentVolumeClaims".to_owned());
         };
-        let Some(own) = context.volumes.get(volume) else {
-            return Ok(Reach::Waits(format!("persistentvolume \"{volume}\" not found")));
-        };
-        terms = both(terms, own);
-        if terms.len() > TERMS_MAX {
-            return Err(Refusal { what: "so many node terms of volumes".to_owned() });
-        }
+        let own = context.volumes.get(volume);
+        let own = own.ok_or_else(|| format!("persistentvolume \"{volume}\" not found"))?;
+        places.extend(own.iter().cloned());
     }
-    Ok(Reach::On(terms))
-}
-
-/// Alternatives of which one of each list holds; an empty list is no condition.
-pub(super) fn both(these: Vec<Term>, those: &[Term]) -> Vec<Term> {
-    match (these.is_empty(), those.is_empty()) {
-        (_, true) => these,
-        (true, false) => those.to_vec(),
-        (false, false) => these
-            .iter()
-            .flat_map(|a| those.iter().map(move |b| (a, b)))
-            .map(|(a, b)| match a.all.is_empty() || b.all.is_empty() {
-                // A term without a condition holds nowhere.
-                true => Term::default(),
-                false => Term { all: a.all.iter().chain(&b.all).cloned().collect() },
-            })
-            .collect(),
-    }
+    places.sort_unstable();
+    places.dedup();
+    Ok(places)
 }

@@ -62,13 +62,14 @@ impl Seen {
             name: told.metadata.name.clone().unwrap_or_default(),
         };
         let part = part_of(&told, instance);
+        let asks = requests(&told).unwrap_or_default();
         let spec = told.spec.unwrap_or_default();
         let status = told.status.unwrap_or_default();
         let over = gone || matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
         let pod = PodSeen {
             uid: told.metadata.uid.unwrap_or_default(),
             node: spec.node_name.clone().filter(|node| !node.is_empty()),
-            asks: requests(&spec).unwrap_or_default(),
+            asks,
             over,
             leaving: gone || told.metadata.deletion_timestamp.is_some(),
             part,
