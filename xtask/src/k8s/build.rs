@@ -12,7 +12,7 @@ use crate::{need, root, sh};
 const MODULE: &str = "xtask/k8s/bed";
 
 /// Its programs, each a folder of the module.
-const PROGRAMS: [&str; 2] = ["kubeall", "player"];
+const PROGRAMS: [&str; 3] = ["kubeall", "player", "filters"];
 
 /// In CI the build may take so long; nine minutes were the most on two cores.
 const LIMIT_S: u32 = 1800;

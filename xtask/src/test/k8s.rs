@@ -1,7 +1,7 @@
 //! Pods scheduled on a real Kubernetes control plane.
 
 use super::{Options, cargo_test};
-use crate::k8s::{Bed, SMALL, available};
+use crate::k8s::{Bed, Programs, SMALL, available};
 use crate::stage::{Report, Skip};
 use crate::{root, sh};
 
@@ -33,5 +33,13 @@ pub(super) fn checks(options: &Options, report: &mut Report) {
         run(&cluster)?;
         run(&[&whole[..], &["through_kubernetes::"]].concat())?;
         Ok("1.36".to_owned())
+    });
+    report.check("where a pod may be, as the filters of Kubernetes say", || {
+        let programs = Programs::build().map_err(Skip::avoidable)?;
+        let words = ["-p", "muster-engine-k8s", "--test", "differential"];
+        let mut test = cargo_test(options, &words);
+        test.args(["--", "--nocapture"]).env("MUSTER_TEST_K8S_FILTERS", programs.path("filters"));
+        sh::run(&mut sh::bounded(test, LIMIT_S))?;
+        Ok(String::new())
     });
 }

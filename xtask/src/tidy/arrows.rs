@@ -82,7 +82,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// What tests may see beside that; not compared the other way.
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("planner", &["plan-check", "scenario", "test-kit"]),
-    ("engine-k8s", &["pods"]),
+    ("engine-k8s", &["pods", "planner", "plan-check"]),
     ("sim", &["test-kit"]),
     ("control", &["test-kit", "sim"]),
     ("daemon", &["client"]),
