@@ -35,11 +35,13 @@ pub(crate) fn run(arguments: &Arguments, slurm_names: &[&str]) -> Result<i32, Ag
     if std::env::var("JOB_COMPLETION_INDEX").is_ok_and(|index| index != "0") {
         return serve::serve(&arguments.orders);
     }
+    // The first process of a pod hears no signal that it does not expect.
+    let asked = Signals::new([SIGTERM, SIGINT]).map_err(AgentError::file("signals"))?;
     let file = arguments.orders.join(LAUNCH);
     let text = fs::read_to_string(&file).map_err(AgentError::file(&file))?;
     let launch: Launch = serde_json::from_str(&text)
         .map_err(|error| AgentError::File { path: file, why: error.to_string() })?;
-    let (engine, happenings) = start(arguments, slurm_names)?;
+    let (engine, happenings) = start(arguments, slurm_names, asked)?;
     let others: Vec<String> = launch.nodes.iter().skip(1).map(|node| node.name.clone()).collect();
     if !meet(arguments, &others, &happenings)? {
         return Ok(128 + SIGTERM);
@@ -110,6 +112,7 @@ fn reach(exe: &Path, arguments: &Arguments) -> Vec<String> {
 fn start(
     arguments: &Arguments,
     slurm_names: &[&str],
+    mut asked: Signals,
 ) -> Result<(Arc<LocalEngine>, Receiver<Happening>), AgentError> {
     let exe = std::env::current_exe().map_err(AgentError::file("/proc/self/exe"))?;
     let state = arguments.state.join("engine");
@@ -141,7 +144,6 @@ fn start(
             tell.send(Happening::Seen(seen)).ok();
         }
     }));
-    let mut asked = Signals::new([SIGTERM, SIGINT]).map_err(AgentError::file("signals"))?;
     std::thread::spawn(move || {
         for _ in asked.forever() {
             signals.send(Happening::Asked).ok();
