@@ -34,6 +34,13 @@ pub struct Sample {
     pub disk_read_bytes: Option<f64>,
     /// Bytes written to local disks.
     pub disk_written_bytes: Option<f64>,
+    /// Reads from all disks of the machine, where it is the job's alone and the job's own are not
+    /// known (cgroups without I/O accounting).
+    pub machine_reads: Option<f64>,
+    /// Bytes of these.
+    pub machine_read_bytes: Option<f64>,
+    /// Bytes written to them.
+    pub machine_written_bytes: Option<f64>,
     /// Reads on network filesystems, where the machine is the job's alone.
     pub shared_reads: Option<f64>,
     /// Bytes of these.

@@ -168,13 +168,16 @@ impl Signals {
         self.put(Signal::Refaults, rate(|s| s.refaults));
         self.put(Signal::IoWaiting, rate(|s| s.io_waiting));
         self.put(Signal::IoStalled, rate(|s| s.io_stalled));
-        let both = |one: Option<f64>, other: Option<f64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one + other),
-            (one, other) => one.or(other),
+        let sum = |of: [fn(&Sample) -> Option<f64>; 3]| {
+            of.into_iter().filter_map(grew).reduce(|sum, more| sum + more)
         };
-        let reads = both(grew(|s| s.disk_reads), grew(|s| s.shared_reads));
-        let read = both(grew(|s| s.disk_read_bytes), grew(|s| s.shared_read_bytes));
-        let written = both(grew(|s| s.disk_written_bytes), grew(|s| s.shared_written_bytes));
+        let reads = sum([|s| s.disk_reads, |s| s.machine_reads, |s| s.shared_reads]);
+        let read = sum([|s| s.disk_read_bytes, |s| s.machine_read_bytes, |s| s.shared_read_bytes]);
+        let written = sum([
+            |s| s.disk_written_bytes,
+            |s| s.machine_written_bytes,
+            |s| s.shared_written_bytes,
+        ]);
         self.put(Signal::Reads, reads.map(|reads| reads / seconds));
         self.put(Signal::ReadRate, read.map(|read| read / seconds));
         self.put(Signal::WriteRate, written.map(|written| written / seconds));

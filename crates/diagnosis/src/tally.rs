@@ -56,8 +56,16 @@ impl Tally {
             grown(of(sample), Some(last.and_then(of).unwrap_or(0.0)))
         };
         let machine = |of: fn(&Sample) -> Option<f64>| grown(of(sample), last.and_then(of));
-        let read = [own(|s| s.disk_read_bytes), machine(|s| s.shared_read_bytes)];
-        let written = [own(|s| s.disk_written_bytes), machine(|s| s.shared_written_bytes)];
+        let read = [
+            own(|s| s.disk_read_bytes),
+            machine(|s| s.machine_read_bytes),
+            machine(|s| s.shared_read_bytes),
+        ];
+        let written = [
+            own(|s| s.disk_written_bytes),
+            machine(|s| s.machine_written_bytes),
+            machine(|s| s.shared_written_bytes),
+        ];
         let joules = last.map(|last| joules(last, sample));
         for more in read.into_iter().flatten() {
             *self.read.get_or_insert(0.0) += more;
@@ -149,6 +157,21 @@ mod tests {
         assert_eq!(tally.totals().read_bytes, Some(50.0 + 20.0 + 30.0));
         // 200 W for 10 s.
         assert_eq!(tally.totals().gpu_joules, Some(2_000.0));
+    }
+
+    #[test]
+    fn disks_of_the_machine_count_from_the_first_sample() {
+        let at = |at: f64, read: f64| Sample {
+            at,
+            machine_read_bytes: Some(read),
+            machine_written_bytes: Some(2.0 * read),
+            ..Sample::default()
+        };
+        let mut tally = Tally::default();
+        tally.add(&at(0.0, 9e12));
+        tally.add(&at(5.0, 9e12 + 4_096.0));
+        let totals = tally.totals();
+        assert_eq!((totals.read_bytes, totals.written_bytes), (Some(4_096.0), Some(8_192.0)));
     }
 
     #[test]

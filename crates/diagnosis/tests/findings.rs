@@ -22,6 +22,9 @@ fn healthy(n: u32) -> Sample {
         disk_reads: Some(10.0 * t),
         disk_read_bytes: Some(10.0 * t * 1e6),
         disk_written_bytes: Some(1e5 * t),
+        machine_reads: None,
+        machine_read_bytes: None,
+        machine_written_bytes: None,
         shared_reads: Some(0.0),
         shared_read_bytes: Some(0.0),
         shared_written_bytes: Some(0.0),
@@ -106,6 +109,20 @@ fn small_files_are_told_from_large_ones_and_packed_from_unpacked() {
         sample.shared_read_bytes = Some(2_000.0 * 1_048_576.0 * t);
     });
     assert_eq!(bandwidth, ["GPU_WAITS_BANDWIDTH"]);
+}
+
+#[test]
+fn small_files_are_seen_by_the_machines_disks_where_cgroups_do_not_count() {
+    let codes = found(|n, t, sample| {
+        swing(n, sample);
+        small_reads(t, sample);
+        (sample.shared_reads, sample.shared_read_bytes) = (None, None);
+        sample.shared_metadata = None;
+        (sample.disk_reads, sample.disk_read_bytes) = (None, None);
+        sample.machine_reads = Some(2_000.0 * t);
+        sample.machine_read_bytes = Some(2_000.0 * 8_192.0 * t);
+    });
+    assert_eq!(codes, ["GPU_WAITS_SMALL_FILES"]);
 }
 
 #[test]

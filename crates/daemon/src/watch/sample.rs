@@ -2,6 +2,7 @@
 
 use muster_diagnosis::{Gpu, Sample};
 use muster_model::JobId;
+use muster_node_metrics::block::disks::{Disk, SECTOR_BYTES};
 use muster_node_metrics::cgroup::paths::Owner;
 use muster_node_metrics::cgroup::usage::{Io, Usage};
 use muster_node_metrics::collector::{Part, Snapshot};
@@ -41,6 +42,7 @@ pub(super) fn of(
                 let own = all.iter().filter(|gpu| gpus.contains(&gpu.uuid));
                 sample.gpus.extend(own.map(gpu));
             }
+            Part::Disks(all) if alone => by_disks(&mut sample, all),
             Part::Lustre(all) if alone => by_lustre(&mut sample, all),
             Part::Gpfs(all) if alone => by_gpfs(&mut sample, all),
             Part::Nfs(all) if alone => by_nfs(&mut sample, all),
@@ -48,6 +50,11 @@ pub(super) fn of(
             Part::Interfaces(all) if alone => by_interfaces(&mut sample, all),
             _ => {}
         }
+    }
+    if sample.disk_reads.is_some() {
+        // Its own are more exact, and not to be counted twice.
+        (sample.machine_reads, sample.machine_read_bytes) = (None, None);
+        sample.machine_written_bytes = None;
     }
     sample
 }
@@ -102,6 +109,19 @@ fn gpu(state: &GpuState) -> Gpu {
 fn add(to: &mut Option<f64>, more: Option<u64>) {
     if let Some(more) = more {
         *to = Some(to.unwrap_or(0.0) + more as f64);
+    }
+}
+
+/// What is stacked on disks (LVM, RAID) would count the same reads again.
+fn by_disks(sample: &mut Sample, all: &[Disk]) {
+    let stacked = |disk: &Disk| disk.name.starts_with("dm-") || disk.name.starts_with("md");
+    for disk in all.iter().filter(|disk| !disk.partition && !stacked(disk)) {
+        add(&mut sample.machine_reads, Some(disk.reads.count));
+        add(&mut sample.machine_read_bytes, Some(disk.reads.sectors.saturating_mul(SECTOR_BYTES)));
+        add(
+            &mut sample.machine_written_bytes,
+            Some(disk.writes.sectors.saturating_mul(SECTOR_BYTES)),
+        );
     }
 }
 
@@ -174,6 +194,8 @@ mod tests {
         // Lustre, Storage Scale and NFS together.
         assert_eq!(sample.shared_reads, Some(300_000.0 + 532_704.0 + 40_000.0));
         assert_eq!(sample.rdma_bytes, Some(4_020_000_000_308.0));
+        // Its cgroup counts its I/O: the disks as a whole say nothing more.
+        assert_eq!((sample.machine_reads, sample.machine_read_bytes), (None, None));
         let gpu = &sample.gpus[0];
         assert_eq!(
             (sample.gpus.len(), gpu.busy, gpu.power, gpu.heat),
@@ -181,6 +203,10 @@ mod tests {
         );
         let shared = of(&snapshot, "abcd", JobId(42), &[], false);
         assert_eq!((shared.shared_reads, shared.rdma_bytes, shared.gpus.len()), (None, None, 0));
+        // No cgroup counts for this one, which is alone: what all disks do is its doing.
+        let other = of(&snapshot, "other", JobId(42), &[], true);
+        assert_eq!(other.machine_reads, Some(540_000.0));
+        assert_eq!(other.machine_read_bytes, Some(64_320_000.0 * 512.0));
         // Another muster's job with the same number.
         assert_eq!(of(&snapshot, "other", JobId(42), &[], false).cpu_seconds, None);
     }
