@@ -26,17 +26,20 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// The answer to an order that was carried out.
 const DONE: &str = "done";
 
-/// Takes orders as long as the process lives.
-pub(crate) fn open(state: &Path, engine: Arc<LocalEngine>) -> Result<(), AgentError> {
+/// Opens the mailbox: what comes from now on is kept.
+pub(crate) fn open(state: &Path) -> Result<UnixListener, AgentError> {
     let path = state.join(SOCKET);
-    let listener = UnixListener::bind(&path).map_err(AgentError::file(&path))?;
+    UnixListener::bind(&path).map_err(AgentError::file(&path))
+}
+
+/// Takes orders as long as the process lives.
+pub(crate) fn take_orders(listener: UnixListener, engine: Arc<LocalEngine>) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // One that breaks off gives no order.
             serve(stream, &engine).ok();
         }
     });
-    Ok(())
 }
 
 fn serve(mut stream: UnixStream, engine: &LocalEngine) -> std::io::Result<()> {

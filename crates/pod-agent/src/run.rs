@@ -125,6 +125,7 @@ fn start(
             symlink(&exe, &link).map_err(AgentError::file(&link))?;
         }
     }
+    let mailbox = mailbox::open(&arguments.state)?;
     let engine = Arc::new(LocalEngine::start(LocalConfig {
         state_directory: state,
         shepherd_command: vec![exe.to_string_lossy().into_owned(), "shepherd".to_owned()],
@@ -149,7 +150,7 @@ fn start(
             signals.send(Happening::Asked).ok();
         }
     });
-    mailbox::open(&arguments.state, Arc::clone(&engine))?;
+    mailbox::take_orders(mailbox, Arc::clone(&engine));
     Ok((engine, happenings))
 }
 
