@@ -11,7 +11,8 @@ mod placed;
 pub use change::{Change, Kind};
 
 use crate::read::{
-    Ask, Context, GangName, Group, PARTITION, PodKey, PodRecord, node as read_node, pod as read_pod,
+    Ask, Context, EVERYWHERE, GangName, Group, PARTITION, PodKey, PodRecord, node as read_node,
+    pod as read_pod,
 };
 use k8s_openapi::api::core::v1::{Node as ToldNode, Pod};
 use muster_model::{
@@ -197,6 +198,7 @@ impl Mirror {
         };
         let known = self.state.index.node_by_name.get(&name).copied();
         node.id = known.unwrap_or(NodeId(self.state.next_node));
+        node.labels.insert(EVERYWHERE.to_owned(), String::new());
         // Heartbeats tell nothing new.
         if known.and_then(|id| self.state.nodes.get(&id)).is_some_and(|old| **old == node) {
             return Ok(());

@@ -14,7 +14,7 @@ pub use node::{is_gpu, node};
 pub use pod::{Ask, PARTITION, PodKey, PodRecord, pod, priority_of};
 pub use ports::is_port;
 pub use requests::{Amounts, amounts, requests};
-pub use selector::NAMESPACE;
+pub use selector::{EVERYWHERE, NAMESPACE};
 pub use volumes::{Claim, Places, StorageClass, claim, storage_class, volume};
 
 use muster_model::Labels;

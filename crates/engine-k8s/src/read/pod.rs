@@ -5,7 +5,7 @@ use super::gang::{self, GangName};
 use super::node::{is_gpu, is_known};
 use super::requests::requests;
 use super::selector::{LEAVING, NAMESPACE, pod_label};
-use super::volumes::{claims, reach};
+use super::volumes::{alone, claims, reach};
 use super::{Context, PODS, Refusal, ports};
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use muster_model::{
@@ -144,7 +144,13 @@ fn ask(pod: &Pod, key: &PodKey, spec: &PodSpec, context: &Context) -> Ask {
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         wait(Refusal { what: "resource claims (resource.k8s.io) yet".to_owned() }.to_string());
     }
-    match reach(&key.namespace, &claims(&key.name, spec), context) {
+    let claims = claims(&key.name, spec);
+    let mut labels = labels(pod, key, spec);
+    for (label, term) in alone(&key.namespace, &claims, context) {
+        labels.insert(label, String::new());
+        affinity.apart.required.push(term);
+    }
+    match reach(&key.namespace, &claims, context) {
         Ok(volumes) => affinity.volumes = volumes,
         Err(why) => wait(why),
     }
@@ -168,7 +174,7 @@ fn ask(pod: &Pod, key: &PodKey, spec: &PodSpec, context: &Context) -> Ask {
         qos: "normal".to_owned(),
         partitions: vec![PARTITION.to_owned()],
         request: Request { affinity, ..request },
-        labels: labels(pod, key, spec),
+        labels,
         time_limit,
         priority: Some(priority_of(spec.priority.unwrap_or(0))),
         ..JobSpec::default()

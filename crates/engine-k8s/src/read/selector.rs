@@ -15,6 +15,9 @@ pub const NAMESPACE: &str = ".namespace";
 /// A pod that is being deleted has this as a label of its job.
 pub(super) const LEAVING: &str = ".leaving";
 
+/// Every node of a mirror has this label, with one value: the cluster as one place.
+pub const EVERYWHERE: &str = ".cluster";
+
 /// A pod's label in muster's words.
 pub(super) fn pod_label(key: &str) -> Cow<'_, str> {
     match key {

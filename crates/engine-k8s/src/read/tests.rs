@@ -231,6 +231,29 @@ fn volumes_say_where_a_pod_may_be() {
     assert!(!on(json!({"zone": "b", "gpu": "yes"})) && !on(json!({"zone": "a"})));
 }
 
+#[test]
+fn a_volume_for_one_pod_keeps_all_others_away_wherever_they_are() {
+    let claim = |alone: bool| Claim { volume: Some("pv".to_owned()), alone, ..Claim::default() };
+    let job = |alone: bool, name: &str| {
+        let mut context = Context::default();
+        context.volumes.insert("pv".to_owned(), Vec::new());
+        context.claims.insert(("blue".to_owned(), name.to_owned()), claim(alone));
+        let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": name}});
+        ready(json!({"containers": [], "volumes": [volume]}), &context)
+    };
+    let meets = |a: &JobSpec, b: &JobSpec| {
+        let terms = a.request.affinity.iter().flat_map(|affinity| &affinity.apart.required);
+        let met = |term: &muster_model::JobTerm| {
+            term.key == EVERYWHERE
+                && term.selector.selects(|key| b.labels.get(key).map(String::as_str))
+        };
+        terms.into_iter().any(met)
+    };
+    assert!(meets(&job(true, "data"), &job(true, "data")));
+    assert!(!meets(&job(true, "data"), &job(true, "other")));
+    assert!(!meets(&job(false, "data"), &job(false, "data")));
+}
+
 /// Where a volume with these labels can be had, of nodes with these.
 fn on(volume_labels: Value, nodes: &[Value]) -> Vec<bool> {
     let told = serde_json::from_value(json!({"metadata": {"labels": volume_labels}, "spec": {}}));

@@ -1,11 +1,11 @@
 //! Claims of volumes: where a pod may be for the volumes that it needs.
 
 use super::affinity::node_term;
-use super::selector::is_one_of;
+use super::selector::{EVERYWHERE, is_one_of};
 use super::{Context, Refusal};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PodSpec};
 use k8s_openapi::api::storage::v1::StorageClass as ToldClass;
-use muster_model::{Expression, Operator, Term};
+use muster_model::{Expression, JobTerm, Operator, Term};
 
 /// The annotation of a claim that is bound for good.
 const BOUND: &str = "pv.kubernetes.io/bind-completed";
@@ -32,6 +32,8 @@ pub struct Claim {
     pub lost: bool,
     /// It is being deleted.
     pub leaving: bool,
+    /// One pod at a time may have it (`ReadWriteOncePod`).
+    pub alone: bool,
 }
 
 /// A storage class.
@@ -50,6 +52,9 @@ pub fn claim(told: &PersistentVolumeClaim) -> Claim {
         class: spec.and_then(|s| s.storage_class_name.clone()),
         lost: told.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Lost"),
         leaving: told.metadata.deletion_timestamp.is_some(),
+        alone: spec
+            .and_then(|s| s.access_modes.as_ref())
+            .is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod")),
     }
 }
 
@@ -102,6 +107,23 @@ pub(super) fn claims(pod: &str, spec: &PodSpec) -> Vec<String> {
         None => volume.ephemeral.as_ref().map(|_| format!("{pod}-{}", volume.name)),
     });
     names.collect()
+}
+
+/// What keeps pods with a claim for one pod at a time from each other: a label of each, and a term
+/// that keeps away from whoever has it, wherever that is.
+pub(super) fn alone(
+    namespace: &str,
+    claims: &[String],
+    context: &Context,
+) -> Vec<(String, JobTerm)> {
+    let of = |name: &String| context.claims.get(&(namespace.to_owned(), name.clone()));
+    let alone = claims.iter().filter(|name| of(name).is_some_and(|claim| claim.alone));
+    let one = |name: &String| {
+        let label = format!(".claim/{namespace}/{name}");
+        let has = Expression { key: label.clone(), operator: Operator::Exists, values: Vec::new() };
+        (label, JobTerm { key: EVERYWHERE.to_owned(), selector: Term { all: vec![has] } })
+    };
+    alone.map(one).collect()
 }
 
 /// Where the volumes of a pod let it be.

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// What the default profile refuses nodes with, each at least once in so many pairs. `NodeName` is
 /// not among them: a pod with a node is never asked about.
-const PREDICATES: [&str; 25] = [
+const PREDICATES: [&str; 26] = [
     "InterPodAffinity: node(s) didn't match pod affinity rules",
     "InterPodAffinity: node(s) didn't match pod anti-affinity rules",
     "InterPodAffinity: node(s) didn't satisfy existing pods anti-affinity rules",
@@ -29,6 +29,7 @@ const PREDICATES: [&str; 25] = [
     "VolumeBinding: node(s) didn't match PersistentVolume's node affinity",
     "VolumeBinding: persistentvolumeclaim is being deleted",
     "VolumeBinding: persistentvolumeclaim bound to non-existent persistentvolume",
+    "VolumeRestrictions: node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
     "VolumeRestrictions: persistentvolumeclaim not found",
     "VolumeBinding: pod has unbound immediate PersistentVolumeClaims",
     "VolumeZone: node(s) had no available volume zone",

@@ -101,8 +101,18 @@ pub(crate) struct Volumes {
 }
 
 /// The names of claims that pods ask for; one of them is nowhere.
-pub(crate) const CLAIMS: [&str; 9] =
-    ["zonal", "labelled", "local", "wide", "immediate", "lost", "leaving", "volumeless", "absent"];
+pub(crate) const CLAIMS: [&str; 10] = [
+    "alone",
+    "zonal",
+    "labelled",
+    "local",
+    "wide",
+    "immediate",
+    "lost",
+    "leaving",
+    "volumeless",
+    "absent",
+];
 
 pub(crate) fn volumes(dice: &mut Dice, nodes: &[Value]) -> Volumes {
     let classes = vec![json!({"metadata": {"name": "now"}, "provisioner": "made.up/one",
@@ -126,6 +136,9 @@ fn claim(namespace: &str, name: &str, volume: Option<&str>) -> Value {
         "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "now",
             "resources": {"requests": {"storage": "1Gi"}}},
         "status": {"phase": "Pending"}});
+    if name == "alone" {
+        claim["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+    }
     if let Some(volume) = volume {
         claim["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
         claim["spec"]["volumeName"] = json!(volume);

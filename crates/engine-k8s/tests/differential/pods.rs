@@ -49,7 +49,8 @@ pub(crate) fn pod(dice: &mut Dice, name: &str) -> Value {
         spread(dice, &mut spec);
     }
     if dice.percent(10) {
-        let claims = dice.some(&CLAIMS, 1, 2);
+        let all = if dice.percent(25) { &CLAIMS[..1] } else { &CLAIMS[..] };
+        let claims = dice.some(all, 1, 2);
         let volume =
             |name: &&str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
         spec["volumes"] = json!(claims.iter().map(volume).collect::<Vec<_>>());
