@@ -1,8 +1,8 @@
 //! `muster top`: what waits and runs, on a terminal that is left open.
 //!
 //! One thread asks the daemon, as the page does (`/v1/queue`, `/v1/nodes`, `/v1/metrics`, ...); the
-//! other draws what came and takes keys and the mouse. [`app::App`] is the state between the two and
-//! knows neither: tests press its keys and read what [`draw`] puts into a buffer.
+//! other draws what came and takes keys and the mouse. `app::App` is the state between the two and
+//! knows neither: tests press its keys and read what `draw` puts into a buffer.
 
 mod app;
 mod ask;

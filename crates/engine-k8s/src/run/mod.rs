@@ -2,7 +2,7 @@
 //! each of its nodes, in which muster itself starts the script and its steps.
 //!
 //! The core has decided where the job goes, so its pods name a scheduler that nobody is
-//! ([`objects::SCHEDULER`]), and this engine binds each to its node.
+//! ([`SCHEDULER`]), and this engine binds each to its node.
 
 mod ending;
 mod follow;

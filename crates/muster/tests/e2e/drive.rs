@@ -6,6 +6,7 @@
 use crate::place::until;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 struct Bed {
     conf: PathBuf,
@@ -195,6 +196,15 @@ fn outlives_slurmctld(bed: &Bed) {
         bed.run("scancel", &["--partition=gpu"]);
         let seen = bed.run("squeue", &["-h", "-p", "gpu"]);
         (seen.status.success() && seen.stdout.is_empty()).then_some(())
+    });
+    // It forgot the newest seconds, with them the last extension of the lease it may be: as long as
+    // there is none Slurm schedules by itself.
+    until("the lease is put off again", || {
+        let output = bed.muster(&["drive", "status", "--json"]);
+        let leases: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        let soon = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_millis() + 5_000;
+        let ends = leases.as_array()?.iter().find(|lease| lease["partition"] == "gpu")?;
+        (u128::from(ends["until_ms"].as_u64()?) > soon).then_some(())
     });
     let job = until("it takes jobs", || {
         let words = ["--parsable", "-o", "/dev/null", "-p", "gpu", "-N2", "--wrap", "sleep 1000"];
