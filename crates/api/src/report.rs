@@ -192,9 +192,13 @@ impl ReportView {
     /// All of it as plain text.
     pub fn text(&self) -> String {
         let state = crate::job::state_word(self.state);
+        let code = match self.state.is_over() {
+            true => format!(", exit code {}", self.exit_code),
+            false => String::new(),
+        };
         let title = format!(
-            "job {} {} ({}, {}): {state}, exit code {}",
-            self.job, self.name, self.user, self.account, self.exit_code
+            "job {} {} ({}, {}): {state}{code}",
+            self.job, self.name, self.user, self.account
         );
         let mut text = shown::text(&title) + "\n";
         for (name, value) in self.lines() {
@@ -279,6 +283,12 @@ mod tests {
              \x20 cost       8.00 billing hours\n\
              \x20 finding    nobody watched it\n"
         );
+    }
+
+    #[test]
+    fn what_still_runs_has_no_exit_code() {
+        let running = ReportView { state: JobState::Running, ..report() };
+        assert!(running.text().starts_with("job 42 train\u{fffd}[2J (mara, lab): running\n"));
     }
 
     #[test]

@@ -60,9 +60,7 @@ pub(crate) fn smoke() -> Outcome {
 pub(crate) fn build() -> Result<PathBuf, String> {
     web::build_where_possible();
     let begin = Instant::now();
-    // What `muster top` draws with would be a tenth of the first build.
-    let lean = ["build", "--locked", "--package", "muster", "--no-default-features"];
-    sh::run(&mut sh::cargo(&lean))?;
+    sh::run(&mut sh::cargo(&["build", "--locked", "--package", "muster"]))?;
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());
     Ok(root::target().join("debug/muster"))
 }
