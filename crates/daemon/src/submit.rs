@@ -188,8 +188,12 @@ fn spec_of(
     spec
 }
 
+/// The word for whichever engine starts the job first.
+const ANY: &str = "any";
+
 /// Keeps a job to an engine (`--on`): where no partition is named, the default one where that is
-/// the engine's, else all of the engine's.
+/// the engine's, else all of the engine's. [`ANY`] is all partitions, the default one first: of those
+/// that could start a job at the same time the first is taken.
 fn on_engine(
     spec: &mut JobSpec,
     engine: &str,
@@ -202,13 +206,21 @@ fn on_engine(
         let problem = Problem { code: code.to_owned(), message, place, hint: Some(hint) };
         refusal(vec![problem])
     };
+    if engine == ANY {
+        if spec.partitions.is_empty() {
+            let (first, then): (Vec<_>, Vec<_>) = partitions.iter().partition(|(.., it)| *it);
+            spec.partitions =
+                first.into_iter().chain(then).map(|(name, ..)| name.clone()).collect();
+        }
+        return Ok(());
+    }
     let its: Vec<_> = partitions.iter().filter(|(_, of, _)| of.0 == engine).collect();
     if its.is_empty() {
         let mut there: Vec<&str> = partitions.iter().map(|(_, of, _)| of.0.as_str()).collect();
         there.sort_unstable();
         there.dedup();
         let message = format!("no partition here runs jobs on {engine:?}");
-        let hint = format!("name one of: {}", there.join(", "));
+        let hint = format!("name one of: {}, or {ANY} for the first to start it", there.join(", "));
         return Err(refuse("E_ENGINE_UNKNOWN", message, hint));
     }
     let names = || its.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>();

@@ -543,7 +543,7 @@ table! {
         "directory or volume that the job needs; may be repeated";
     On, "on", None, Yes("ENGINE"), 7, true,
         Honoured, [],
-        "engine that runs the job: local for this machine, slurm for the Slurm that muster hands jobs to, kubernetes for the cluster that it runs them on; without --partition one of its partitions";
+        "engine that runs the job: local for this machine, slurm for the Slurm that muster hands jobs to, kubernetes for the cluster that it runs them on, any for the first to start it; without --partition one of its partitions";
     Gang, "gang", None, Yes("NAME:SIZE"), 7, true,
         Honoured, [],
         "starts together with the other jobs of this name, as many as SIZE says";

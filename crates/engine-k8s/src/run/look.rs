@@ -139,7 +139,8 @@ impl Shared {
     }
 }
 
-/// What is to be done about the pods of an attempt that is not over.
+/// What is to be done about the pods of an attempt that is not over. They are bound once all that
+/// they need has been made.
 pub(super) fn needs(attempt: &Attempt, parts: &BTreeMap<u32, (PodKey, PodSeen)>) -> Needs {
     let mut needs = Needs::default();
     // With one of its pods the whole attempt ends.
@@ -150,7 +151,8 @@ pub(super) fn needs(attempt: &Attempt, parts: &BTreeMap<u32, (PodKey, PodSeen)>)
         }
         if ends {
             needs.end.push(pod.clone());
-        } else if seen.node.is_none()
+        } else if attempt.id.is_some()
+            && seen.node.is_none()
             && let Some(spot) = attempt.spots.get(*index as usize)
         {
             needs.bind.push((pod.clone(), seen.uid.clone(), spot.node.clone()));

@@ -139,6 +139,7 @@ fn attempt(stopping: bool) -> Attempt {
     let spot = |node: &str| Spot { node: node.to_owned(), cpus: CpuSet::first(1), devices: vec![] };
     let spots = vec![spot("n0"), spot("n1")];
     book.accept(key, Timestamp::from_secs(100), Owner::default(), spots).expect("noted");
+    book.submitted(key, 0).expect("noted");
     if stopping {
         book.stopping(key).expect("noted");
     }

@@ -38,6 +38,29 @@ fn half_of_the_pipeline_runs_on_kubernetes_and_half_on_this_machine() {
 }
 
 #[test]
+fn a_job_that_may_go_anywhere_goes_where_it_starts_first() {
+    let Some(site) = site() else { return };
+    let _daemon = site.start();
+    std::fs::write(site.work.join("long.sh"), "#!/bin/sh\nsleep 100000\n").unwrap();
+    let long = ["--output=/dev/null", "--time=60", "--mem=64M", "long.sh"];
+    let submit = |words: &[&str]| site.submit(&[words, &long].concat());
+    // This machine comes first as long as it has room.
+    let partition = |job: &str| {
+        site.until_running(job);
+        let told = site.says(&["job", job]);
+        let line = told.lines().find(|line| line.trim().starts_with("partition")).unwrap();
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    let jobs = [(); 3].map(|()| submit(&["--on", "any", "--gpus-per-node=8"]));
+    let went: Vec<String> = jobs.iter().map(|job| partition(job)).collect();
+    assert_eq!(went, ["main", "main", "k8s"]);
+    for job in &jobs {
+        site.says(&["cancel", job]);
+        until("it is over", || site.says(&["job", job]).contains("CANCELLED").then_some(()));
+    }
+}
+
+#[test]
 fn a_daemon_that_is_killed_finds_its_pods_again() {
     let Some(site) = site() else { return };
     let daemon = site.start();

@@ -74,6 +74,16 @@ func play(ctx context.Context, client *kubernetes.Clientset, o options) error {
 		if err := real.serve(ctx, o.dir, o.port); err != nil {
 			return err
 		}
+		// A service may come after the pods that it names.
+		_, err = factory.Core().V1().Services().Informer().AddEventHandler(
+			cache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
+				if service, ok := object.(*v1.Service); ok {
+					real.tellNames(service.Namespace)
+				}
+			}})
+		if err != nil {
+			return err
+		}
 		k.runner = real
 	default:
 		return fmt.Errorf("no mode %q", o.mode)
