@@ -48,10 +48,10 @@ impl KubernetesSection {
         self.mounts.iter().filter_map(|text| volume::parse(text).ok()).collect()
     }
 
-    /// The labels of each partition's nodes.
+    /// The labels of each partition's nodes, but of those that were refused as [`Self::volumes`] are.
     pub fn labels(&self) -> BTreeMap<String, BTreeMap<String, String>> {
-        let read = |text: &String| labels(text).unwrap_or_default();
-        self.partitions.iter().map(|(name, text)| (name.clone(), read(text))).collect()
+        let read = |(name, text): (&String, &String)| Some((name.clone(), labels(text)?));
+        self.partitions.iter().filter_map(read).collect()
     }
 }
 
@@ -106,12 +106,7 @@ pub(crate) fn check(config: &Config, say: &mut Say) {
 #[cfg(test)]
 mod tests {
     use super::labels;
-    use crate::Config;
-
-    fn problems(text: &str) -> Vec<String> {
-        let read = Config::parse(text, "m");
-        read.map_or_else(|e| e.problems.iter().map(|p| p.message.clone()).collect(), |_| Vec::new())
-    }
+    use crate::testing::problems;
 
     #[test]
     fn a_partition_is_of_one_engine_and_its_labels_are_labels() {

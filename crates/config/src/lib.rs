@@ -26,6 +26,8 @@ mod reservation;
 mod sections;
 mod show;
 mod slurm;
+#[cfg(test)]
+mod testing;
 mod topology;
 mod value;
 mod warnings;

@@ -76,12 +76,7 @@ pub(crate) fn check(config: &Config, say: &mut Say) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn problems(text: &str) -> Vec<String> {
-        let read = Config::parse(text, "m");
-        read.map_or_else(|e| e.problems.iter().map(|p| p.message.clone()).collect(), |_| Vec::new())
-    }
+    use crate::testing::problems;
 
     #[test]
     fn a_partition_is_slurms_or_this_machines() {

@@ -80,7 +80,9 @@ impl Engines {
 
 /// A node is given out by one engine.
 fn known_once(known: &[Node], more: &[Node]) -> Result<(), DaemonError> {
-    let twice = more.iter().find_map(|n| Some((n, known.iter().find(|o| o.name == n.name)?)));
+    let known: BTreeMap<&str, &Node> =
+        known.iter().map(|node| (node.name.as_str(), node)).collect();
+    let twice = more.iter().find_map(|node| Some((node, *known.get(node.name.as_str())?)));
     let Some((node, before)) = twice else { return Ok(()) };
     let of = |engine: &EngineName| match engine.0.as_str() {
         SLURM => "one of Slurm's",

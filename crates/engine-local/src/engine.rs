@@ -10,7 +10,7 @@ use muster_api::step::Order as StepOrder;
 use muster_engine::{
     Capabilities, Engine, EngineError, Inventory, Launch, Observation, Order, Running,
 };
-use muster_model::{EndCause, EngineName, ExitReport, ExitStatus, JobId, Node, Timestamp, Usage};
+use muster_model::{EndCause, EngineName, ExitReport, JobId, Node, Timestamp};
 use muster_node_metrics::{Drivers, GpuReader, Machine, UseFile};
 
 use crate::Enforcement;
@@ -345,17 +345,10 @@ fn unreachable(why: impl std::fmt::Display) -> EngineError {
     EngineError::Unreachable { engine: EngineName::local(), why: why.to_string() }
 }
 
-/// The report of an attempt of which no process ever ran.
+/// The report of an attempt of which no process ever ran, as of now.
 fn never_ran(cause: EndCause, message: &str) -> ExitReport {
-    ExitReport {
-        status: ExitStatus::SUCCESS,
-        cause,
-        started: None,
-        ended: Timestamp::from_millis(crate::machine::now_ms() as i64),
-        usage: Usage::default(),
-        message: message.to_owned(),
-        steps: Vec::new(),
-    }
+    let now = Timestamp::from_millis(crate::machine::now_ms() as i64);
+    ExitReport::never_ran(cause, message, now)
 }
 
 /// Threads hold the engine weakly and end with it.

@@ -4,8 +4,8 @@
 //! An attempt is written down before the other is asked to run it, so that one whose answer got lost
 //! is looked for there by its mark and never asked for twice.
 
-use crate::EngineError;
-use muster_model::{CpuSet, ExitReport, JobId, Owner, Timestamp};
+use crate::{EngineError, Inventory, Launch, Running};
+use muster_model::{CpuSet, ExitReport, JobId, Node, Owner, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -38,6 +38,19 @@ pub struct Spot {
     pub cpus: CpuSet,
     /// Its devices there, by index.
     pub devices: Vec<u32>,
+}
+
+impl Spot {
+    /// What muster counts a launch as: a spot on each of its nodes.
+    pub fn of(launch: &Launch) -> Vec<Self> {
+        let shares = launch.job.placement.iter().flat_map(|placement| &placement.nodes);
+        let spots = shares.zip(&launch.nodes).map(|(share, node)| Self {
+            node: node.name.clone(),
+            cpus: share.cpus.clone(),
+            devices: share.devices.iter().map(|grant| grant.index).collect(),
+        });
+        spots.collect()
+    }
 }
 
 /// One line of the journal.
@@ -232,6 +245,30 @@ impl Book {
         self.known.iter()
     }
 
+    /// All of them as an inventory, with these nodes.
+    pub fn inventory(&self, nodes: Vec<Node>) -> Inventory {
+        let mut inventory = Inventory { nodes, highest: self.highest, ..Inventory::default() };
+        for (key, attempt) in &self.known {
+            let started = match &attempt.phase {
+                Phase::Exited(report) => {
+                    inventory.exited.push((key.job, key.attempt, report.clone()));
+                    continue;
+                }
+                Phase::Running(started) => Some(*started),
+                Phase::Accepted => None,
+            };
+            inventory.running.push(Running {
+                job: key.job,
+                attempt: key.attempt,
+                started,
+                suspended: attempt.suspended,
+                signalled: attempt.signalled,
+                steps: Vec::new(),
+            });
+        }
+        inventory
+    }
+
     /// True where its exit is stored elsewhere, as far as that is remembered.
     pub fn is_acknowledged(&self, key: Key) -> bool {
         self.acknowledged.contains(&key)
@@ -381,10 +418,19 @@ impl Book {
 
 /// Six bytes that no other muster has.
 fn new_instance() -> io::Result<String> {
-    let mut bytes = [0u8; 6];
+    let mut text = unguessable()?;
+    text.truncate(12);
+    Ok(text)
+}
+
+/// Sixteen bytes that nobody can guess, as 32 hexadecimal digits.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn unguessable() -> io::Result<String> {
+    let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let number = bytes.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-    Ok(format!("{number:012x}"))
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 #[cfg(test)]

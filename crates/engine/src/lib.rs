@@ -35,6 +35,7 @@ use muster_model::{
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Something that runs jobs. All calls may come from several threads.
 pub trait Engine: Send + Sync {
@@ -303,4 +304,10 @@ pub enum EngineError {
         /// A sentence for the user.
         why: String,
     },
+}
+
+/// The instant that it is now, for engines whose own watching has no other clock.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

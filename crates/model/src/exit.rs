@@ -58,6 +58,23 @@ pub struct ExitReport {
     pub steps: Vec<StepRecord>,
 }
 
+impl ExitReport {
+    /// The report of an attempt of which no process ever ran, as far as is known. One that could not
+    /// be started has code 1, as Slurm has it.
+    pub fn never_ran(cause: EndCause, message: &str, at: Timestamp) -> Self {
+        let code = u8::from(cause == EndCause::LaunchFailed);
+        Self {
+            status: ExitStatus { code, signal: 0 },
+            cause,
+            started: None,
+            ended: at,
+            usage: Usage::default(),
+            message: message.to_owned(),
+            steps: Vec::new(),
+        }
+    }
+}
+
 /// What a job or step used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {

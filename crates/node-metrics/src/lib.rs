@@ -19,6 +19,7 @@ pub mod cgroup;
 pub mod collector;
 mod commands;
 pub mod counter;
+pub mod exposition;
 pub mod files;
 pub mod filesystems;
 pub mod gpu;

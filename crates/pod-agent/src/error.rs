@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub(crate) enum AgentError {
     #[error(
-        "usage: muster pod run --orders DIR --state DIR --report FILE | order --state DIR JSON | task --orders DIR HOST -- COMMAND | install FILE"
+        "usage: muster pod run ORDERS STATE REPORT | order STATE JSON | task ORDERS HOST -- COMMAND | install FILE"
     )]
     Usage,
     #[error("{path}: {why}")]

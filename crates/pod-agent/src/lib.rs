@@ -4,7 +4,6 @@
 //! The pod is made by `engine-k8s`: it has the order to launch as a file, takes further orders by
 //! `muster pod order`, and says how it ended in its termination message.
 
-mod arguments;
 mod error;
 mod install;
 mod mailbox;
@@ -14,7 +13,6 @@ mod serve;
 mod task;
 mod wire;
 
-use arguments::Arguments;
 use error::AgentError;
 
 /// The first word of these commands, which nobody types.
@@ -35,9 +33,13 @@ pub fn run(words: &[String], slurm_names: &[&str]) -> i32 {
 
 fn carry_out(verb: &str, rest: &[String], slurm_names: &[&str]) -> Result<i32, AgentError> {
     match (verb, rest) {
-        ("run", rest) => run::run(&Arguments::read(rest)?, slurm_names),
-        ("order", rest) => mailbox::send(&Arguments::read(rest)?).map(|()| 0),
-        ("task", [flag, orders, host, end, argv @ ..]) if flag == "--orders" && end == "--" => {
+        ("run", [orders, state, report]) => {
+            let folders =
+                run::Folders { orders: orders.into(), state: state.into(), report: report.into() };
+            run::run(&folders, slurm_names)
+        }
+        ("order", [state, order]) => mailbox::send(state.as_ref(), order).map(|()| 0),
+        ("task", [orders, host, end, argv @ ..]) if end == "--" => {
             task::task(orders.as_ref(), host, argv)
         }
         ("install", [target]) => install::install(target.as_ref()).map(|()| 0),

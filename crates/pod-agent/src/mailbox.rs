@@ -1,6 +1,5 @@
 //! Orders to an attempt that runs, from a process that was started in its pod for that.
 
-use crate::arguments::Arguments;
 use crate::error::AgentError;
 use muster_engine::{Engine, EngineError, Order};
 use muster_engine_local::LocalEngine;
@@ -80,14 +79,14 @@ fn again<T, E>(mut what: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     }
 }
 
-/// Gives the order on the command line to the attempt of this pod.
-pub(crate) fn send(arguments: &Arguments) -> Result<(), AgentError> {
-    let path = arguments.state.join(SOCKET);
+/// Gives an order to the attempt of this pod.
+pub(crate) fn send(state: &Path, order: &str) -> Result<(), AgentError> {
+    let path = state.join(SOCKET);
     let asked = || -> std::io::Result<String> {
         // Muster in the pod may be about to begin.
         let mut stream = again(|| UnixStream::connect(&path))?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(arguments.order.as_bytes())?;
+        stream.write_all(order.as_bytes())?;
         stream.shutdown(Shutdown::Write)?;
         let mut answer = String::new();
         stream.take(BYTES_MAX).read_to_string(&mut answer)?;

@@ -1,6 +1,5 @@
 //! Running the attempt: from the order to its end.
 
-use crate::arguments::Arguments;
 use crate::error::AgentError;
 use crate::wire::{self, Key, Request};
 use crate::{mailbox, report, serve, task};
@@ -11,7 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -22,6 +21,16 @@ const LAUNCH: &str = "launch";
 /// Pods that are not there yet are asked again after so long.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Where things lie in the pod.
+pub(crate) struct Folders {
+    /// The order to launch, and the job's key.
+    pub(crate) orders: PathBuf,
+    /// Muster's own state.
+    pub(crate) state: PathBuf,
+    /// The file in which it says how the job ended.
+    pub(crate) report: PathBuf,
+}
+
 /// What happens to the attempt.
 enum Happening {
     Seen(Observation),
@@ -30,20 +39,20 @@ enum Happening {
 }
 
 /// Runs the attempt and tells how it ended. Gives the container's exit status.
-pub(crate) fn run(arguments: &Arguments, slurm_names: &[&str]) -> Result<i32, AgentError> {
+pub(crate) fn run(folders: &Folders, slurm_names: &[&str]) -> Result<i32, AgentError> {
     // Of an Indexed Job each pod knows its number.
     if std::env::var("JOB_COMPLETION_INDEX").is_ok_and(|index| index != "0") {
-        return serve::serve(&arguments.orders);
+        return serve::serve(&folders.orders);
     }
     // The first process of a pod hears no signal that it does not expect.
     let asked = Signals::new([SIGTERM, SIGINT]).map_err(AgentError::file("signals"))?;
-    let file = arguments.orders.join(LAUNCH);
+    let file = folders.orders.join(LAUNCH);
     let text = fs::read_to_string(&file).map_err(AgentError::file(&file))?;
     let launch: Launch = serde_json::from_str(&text)
         .map_err(|error| AgentError::File { path: file, why: error.to_string() })?;
-    let (engine, happenings) = start(arguments, slurm_names, asked)?;
+    let (engine, happenings) = start(folders, slurm_names, asked)?;
     let others: Vec<String> = launch.nodes.iter().skip(1).map(|node| node.name.clone()).collect();
-    if !meet(arguments, &others, &happenings)? {
+    if !meet(folders, &others, &happenings)? {
         return Ok(128 + SIGTERM);
     }
     let (job, attempt, grace) = (launch.job.id, launch.job.attempt, launch.kill_wait);
@@ -64,10 +73,10 @@ pub(crate) fn run(arguments: &Arguments, slurm_names: &[&str]) -> Result<i32, Ag
             Err(_) => return Err(AgentError::Order("nothing is told of the job".to_owned())),
         }
     };
-    tell(&arguments.report, job, &ended)?;
+    tell(&folders.report, job, &ended)?;
     for host in &others {
         // One that does not hear it is ended with its pod.
-        ask(arguments, host, &Request::Leave).ok();
+        ask(folders, host, &Request::Leave).ok();
     }
     Ok(report::status(&ended))
 }
@@ -75,12 +84,12 @@ pub(crate) fn run(arguments: &Arguments, slurm_names: &[&str]) -> Result<i32, Ag
 /// Waits until every other pod of the job can be asked: all of them run or none. False where the pod
 /// is to end before that.
 fn meet(
-    arguments: &Arguments,
+    folders: &Folders,
     others: &[String],
     happenings: &Receiver<Happening>,
 ) -> Result<bool, AgentError> {
     for host in others {
-        while let Err(error) = ask(arguments, host, &Request::Ping) {
+        while let Err(error) = ask(folders, host, &Request::Ping) {
             match happenings.recv_timeout(AGAIN) {
                 Ok(Happening::Asked) => return Ok(false),
                 Ok(Happening::Seen(_)) => {}
@@ -96,26 +105,26 @@ fn meet(
     Ok(true)
 }
 
-fn ask(arguments: &Arguments, host: &str, request: &Request) -> std::io::Result<()> {
-    let key = Key::read(&arguments.orders)?;
+fn ask(folders: &Folders, host: &str, request: &Request) -> std::io::Result<()> {
+    let key = Key::read(&folders.orders)?;
     wire::ask(&task::address(host), &key, request).map(drop)
 }
 
 /// What runs a task on another pod.
-fn reach(exe: &Path, arguments: &Arguments) -> Vec<String> {
-    let words = ["pod", "task", "--orders"].map(str::to_owned);
-    let orders = arguments.orders.to_string_lossy().into_owned();
+fn reach(exe: &Path, folders: &Folders) -> Vec<String> {
+    let words = ["pod", "task"].map(str::to_owned);
+    let orders = folders.orders.to_string_lossy().into_owned();
     [&[exe.to_string_lossy().into_owned()][..], &words, &[orders]].concat()
 }
 
 /// The engine of this machine, and what happens.
 fn start(
-    arguments: &Arguments,
+    folders: &Folders,
     slurm_names: &[&str],
     mut asked: Signals,
 ) -> Result<(Arc<LocalEngine>, Receiver<Happening>), AgentError> {
     let exe = std::env::current_exe().map_err(AgentError::file("/proc/self/exe"))?;
-    let state = arguments.state.join("engine");
+    let state = folders.state.join("engine");
     let links = state.join("slurm-bin");
     fs::create_dir_all(&links).map_err(AgentError::file(&links))?;
     for name in slurm_names {
@@ -125,7 +134,7 @@ fn start(
             symlink(&exe, &link).map_err(AgentError::file(&link))?;
         }
     }
-    let mailbox = mailbox::open(&arguments.state)?;
+    let mailbox = mailbox::open(&folders.state)?;
     let engine = Arc::new(LocalEngine::start(LocalConfig {
         state_directory: state,
         shepherd_command: vec![exe.to_string_lossy().into_owned(), "shepherd".to_owned()],
@@ -133,7 +142,7 @@ fn start(
         practice: None,
         // The container is bounded from outside.
         without_cgroup: true,
-        reach: Some(reach(&exe, arguments)),
+        reach: Some(reach(&exe, folders)),
         client_socket: None,
         gpu_reader: None,
     })?);

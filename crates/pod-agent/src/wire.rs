@@ -7,9 +7,9 @@
 //! tell each other.
 
 use hmac::{Hmac, Mac};
+use muster_engine::book::unguessable;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
 use std::path::Path;
@@ -129,7 +129,7 @@ pub(crate) fn listen() -> io::Result<TcpListener> {
 pub(crate) fn hear(stream: &TcpStream, key: &Key) -> io::Result<Request> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let once = once()?;
+    let once = unguessable()?;
     let mut out = stream;
     out.write_all(format!("{once}\n").as_bytes())?;
     let proven: Proven = serde_json::from_str(&line(stream)?)?;
@@ -137,12 +137,6 @@ pub(crate) fn hear(stream: &TcpStream, key: &Key) -> io::Result<Request> {
     mac.verify_slice(&proven.proof).map_err(|_| io::Error::other("it has not the job's key"))?;
     stream.set_read_timeout(None)?;
     Ok(serde_json::from_str(&proven.request)?)
-}
-
-fn once() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 /// A line, read byte by byte: what is behind it belongs to somebody else.

@@ -1,5 +1,6 @@
 //! The daemon's metrics, as far as they are shown: GPUs by unique id and jobs by number.
 
+use muster_node_metrics::exposition;
 use std::collections::BTreeMap;
 
 /// What `/v1/metrics` says.
@@ -122,45 +123,9 @@ impl Meters {
     }
 }
 
-/// `name{label="value",...} value`, escapes in values undone.
+/// A line whose value is a number that can be drawn.
 fn sample(line: &str) -> Option<(&str, BTreeMap<&str, String>, f64)> {
-    if line.starts_with('#') {
-        return None;
-    }
-    let end = line.find(['{', ' '])?;
-    let (name, mut rest) = line.split_at(end);
-    let mut labels = BTreeMap::new();
-    if let Some(inner) = rest.strip_prefix('{') {
-        rest = inner;
-        while let Some((label, after)) = rest.split_once("=\"") {
-            let (value, after) = quoted(after)?;
-            labels.insert(label, value);
-            rest = after.strip_prefix(',').unwrap_or(after);
-            if rest.starts_with('}') {
-                break;
-            }
-        }
-        rest = rest.strip_prefix('}')?;
-    }
-    let value: f64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
-    value.is_finite().then_some((name, labels, value))
-}
-
-/// The text up to the closing quote, and what follows that.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '"' => return Some((value, &text[at + 1..])),
-            '\\' => match letters.next()?.1 {
-                'n' => value.push('\n'),
-                other => value.push(other),
-            },
-            other => value.push(other),
-        }
-    }
-    None
+    exposition::sample(line).filter(|(.., value)| value.is_finite())
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("web", &["api"]),
-    ("top", &["client", "api", "model"]),
+    ("top", &["client", "api", "model", "node-metrics"]),
     (
         "daemon",
         &[

@@ -5,7 +5,7 @@ use super::seen::PodSeen;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_engine::book::{Attempt, Phase};
-use muster_model::{EndCause, ExitReport, ExitStatus, Timestamp, Usage};
+use muster_model::{EndCause, ExitReport, ExitStatus, Timestamp};
 
 /// What a container waits for that does not come by itself (the kubelet's reasons).
 const STUCK: [&str; 6] = [
@@ -113,7 +113,7 @@ fn foreign(
         signal @ 1..=64 => ExitStatus { code: 0, signal: signal as u8 },
         _ => ExitStatus { code: u8::try_from(code).unwrap_or(u8::MAX), signal: 0 },
     };
-    ExitReport { status, started, message, ..never_ran(cause, "", now) }
+    ExitReport { status, started, message, ..ExitReport::never_ran(cause, "", now) }
 }
 
 /// What the cluster says of a pod's end, or else this.
@@ -121,17 +121,4 @@ fn in_words(pod: &PodSeen, otherwise: &str) -> String {
     let reason = pod.status.reason.as_deref().unwrap_or_default();
     let said = pod.status.message.as_deref().unwrap_or(otherwise);
     format!("{reason} {said}").trim().to_owned()
-}
-
-/// The report of an attempt of which nothing is known to have run.
-pub(super) fn never_ran(cause: EndCause, message: &str, at: Timestamp) -> ExitReport {
-    ExitReport {
-        status: ExitStatus::SUCCESS,
-        cause,
-        started: None,
-        ended: at,
-        usage: Usage::default(),
-        message: message.to_owned(),
-        steps: Vec::new(),
-    }
 }

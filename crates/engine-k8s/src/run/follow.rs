@@ -1,6 +1,7 @@
 //! Watching nodes and pods for as long as the engine lives.
 
 use super::Shared;
+use super::seen::Changed;
 use crate::read::PodKey;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -10,7 +11,7 @@ use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Resource, ResourceExt};
 use muster_engine::Observation;
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub(super) fn start(shared: &Arc<Shared>) {
     let mut told = BTreeMap::new();
     let take = move |shared: &Arc<Shared>, event| take_node(shared, event, &mut told);
     shared.handle.spawn(follow(Api::<Node>::all(client()), weak(), take));
-    let mut listed = BTreeSet::new();
+    let mut listed = BTreeMap::new();
     let take = move |shared: &Arc<Shared>, event| take_pod(shared, event, &mut listed);
     shared.handle.spawn(follow(Api::<Pod>::all(client()), weak(), take));
     shared.handle.spawn(sweep(weak()));
@@ -95,44 +96,32 @@ fn take_node(shared: &Arc<Shared>, event: Event<Node>, told: &mut BTreeMap<Strin
     }
 }
 
-fn take_pod(shared: &Arc<Shared>, event: Event<Pod>, listed: &mut BTreeSet<PodKey>) {
-    let instance = shared.book().instance().to_owned();
+fn take_pod(shared: &Arc<Shared>, event: Event<Pod>, listed: &mut BTreeMap<PodKey, String>) {
     let mut seen = shared.seen();
-    let mut node = None;
-    let changed: Vec<_> = match event {
-        Event::Init => {
-            listed.clear();
-            Vec::new()
-        }
+    let instance = &shared.instance;
+    let mut changed = Changed::default();
+    let mut attempts = Vec::new();
+    match event {
+        Event::Init => listed.clear(),
         Event::InitApply(pod) => {
-            listed.insert(PodKey {
-                namespace: pod.namespace().unwrap_or_default(),
-                name: pod.name_any(),
-            });
-            seen.take(pod, &instance, false).into_iter().collect()
+            let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+            listed.insert(PodKey { namespace, name }, node.unwrap_or_default());
+            changed = seen.take(pod, instance, false);
         }
         Event::InitDone => {
-            let gone = seen.keep_only(&std::mem::take(listed));
+            attempts = seen.keep_only(&std::mem::take(listed));
             seen.listed.1 = true;
             seen.bell.notify_all();
-            gone
         }
-        Event::Apply(pod) => {
-            node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-            seen.take(pod, &instance, false).into_iter().collect()
-        }
-        Event::Delete(pod) => {
-            node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-            seen.take(pod, &instance, true).into_iter().collect()
-        }
-    };
+        Event::Apply(pod) => changed = seen.take(pod, instance, false),
+        Event::Delete(pod) => changed = seen.take(pod, instance, true),
+    }
     drop(seen);
-    if changed.is_empty()
-        && let Some(node) = node
-    {
+    if let Some(node) = changed.node {
         shared.tell_foreign(&node);
     }
-    for key in changed {
+    for key in changed.attempt.into_iter().chain(attempts) {
         shared.advance(key);
     }
 }

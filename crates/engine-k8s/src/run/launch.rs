@@ -1,36 +1,34 @@
 //! Launching: the objects of an attempt, each made once because each has its name.
 
+use super::Shared;
 use super::objects::{Objects, name, objects};
-use super::{Shared, ending, now};
 use crate::{Cluster, K8sError};
-use muster_engine::book::{Key, Spot};
+use muster_engine::book::{Key, Spot, unguessable};
+use muster_engine::now;
 use muster_engine::{EngineError, Launch};
-use muster_model::EndCause;
+use muster_model::{EndCause, ExitReport};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Read as _;
 
 impl Shared {
     /// Hands an attempt to the cluster. What is there already is left as it is.
     pub(super) fn launch(&self, launch: &Launch) -> Result<(), EngineError> {
         let key = Key { job: launch.job.id, attempt: launch.job.attempt };
-        let instance = {
+        {
             let book = self.book();
             let known = book.get(key);
             let made = known.is_some_and(|attempt| !attempt.is_open() || attempt.id.is_some());
             if made || book.is_acknowledged(key) {
                 return Ok(());
             }
-            book.instance().to_owned()
-        };
-        let key_text = new_key().map_err(|error| self.unreachable(error))?;
-        let objects = match objects(launch, &instance, &key_text, &self.config) {
+        }
+        let key_text = unguessable().map_err(|error| self.unreachable(error))?;
+        let objects = match objects(launch, &self.instance, &key_text, &self.config) {
             Ok(objects) => objects,
             Err(why) => return self.fail(key, &why),
         };
         if self.book().get(key).is_none() {
             let owner = launch.job.spec.owner.clone();
-            let noted = self.book().accept(key, now(), owner, spots(launch));
+            let noted = self.book().accept(key, now(), owner, Spot::of(launch));
             noted.map_err(|error| self.unreachable(error))?;
         }
         let (cluster, namespace) = (self.cluster.clone(), self.config.namespace.clone());
@@ -45,7 +43,7 @@ impl Shared {
             Err(error) if error.is_passing() => Err(self.unreachable(error)),
             Err(error) => {
                 let (cluster, namespace) = (self.cluster.clone(), self.config.namespace.clone());
-                let job = name(&instance, key);
+                let job = name(&self.instance, key);
                 let undone = self.ask(async move { cluster.delete_job(&namespace, &job).await });
                 undone.map_err(|error| self.unreachable(error))?;
                 self.fail(key, &format!("the cluster refused it: {error}"))
@@ -55,7 +53,7 @@ impl Shared {
 
     /// It ends as an attempt that could not be launched.
     pub(super) fn fail(&self, key: Key, why: &str) -> Result<(), EngineError> {
-        match self.exited(key, ending::never_ran(EndCause::LaunchFailed, why, now())) {
+        match self.exited(key, ExitReport::never_ran(EndCause::LaunchFailed, why, now())) {
             true => Ok(()),
             false => Err(self.unreachable("the journal cannot be written")),
         }
@@ -88,22 +86,4 @@ impl Cluster {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         self.get(url, name).await
     }
-}
-
-/// What nobody can guess.
-fn new_key() -> std::io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
-}
-
-/// What muster counts the attempt as.
-fn spots(launch: &Launch) -> Vec<Spot> {
-    let shares = launch.job.placement.iter().flat_map(|placement| &placement.nodes);
-    let spots = shares.zip(&launch.nodes).map(|(share, node)| Spot {
-        node: node.name.clone(),
-        cpus: share.cpus.clone(),
-        devices: share.devices.iter().map(|grant| grant.index).collect(),
-    });
-    spots.collect()
 }

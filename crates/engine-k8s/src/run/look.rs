@@ -1,16 +1,17 @@
 //! What becomes of attempts: their pods are bound, run and end, and are made to end.
 
+use super::Shared;
 use super::ending::{self, Standing};
 use super::objects::{INSTANCE, key_of, name};
 use super::seen::PodSeen;
-use super::{Shared, now};
 use crate::K8sError;
 use crate::read::PodKey;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, ListParams};
 use muster_engine::Observation;
 use muster_engine::book::{Attempt, Key, Phase};
-use muster_model::EndCause;
+use muster_engine::now;
+use muster_model::{EndCause, ExitReport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -94,18 +95,17 @@ impl Shared {
         if !self.seen().is_whole() {
             return;
         }
-        let instance = self.book().instance().to_owned();
         let api: Api<Job> = Api::namespaced(self.cluster.client.clone(), &self.config.namespace);
-        let list = ListParams::default().labels(&format!("{INSTANCE}={instance}"));
+        let list = ListParams::default().labels(&format!("{INSTANCE}={}", self.instance));
         let jobs = match self.cluster.within(api.list(&list)).await {
             Ok(jobs) => jobs,
             Err(error) => return tracing::warn!(%error, "its Jobs cannot be listed"),
         };
-        let labelled = |job: &Job| key_of(job.metadata.labels.as_ref()?, &instance);
+        let labelled = |job: &Job| key_of(job.metadata.labels.as_ref()?, &self.instance);
         let there: Vec<Key> = jobs.items.iter().filter_map(labelled).collect();
         for key in &there {
             let known = self.book().get(*key).is_some();
-            if !known && let Err(error) = self.remove(&instance, *key).await {
+            if !known && let Err(error) = self.remove(*key).await {
                 tracing::warn!(job = %key.job, %error, "its Job cannot be deleted");
             }
         }
@@ -130,12 +130,12 @@ impl Shared {
             true => (EndCause::Stopped, ""),
             false => (EndCause::NodeLost, "its Job is gone from the cluster"),
         };
-        self.exited(key, ending::never_ran(cause, why, now()));
+        self.exited(key, ExitReport::never_ran(cause, why, now()));
     }
 
     /// Deletes an attempt's Job, and with it everything of it.
-    pub(super) async fn remove(&self, instance: &str, key: Key) -> Result<(), K8sError> {
-        self.cluster.delete_job(&self.config.namespace, &name(instance, key)).await
+    pub(super) async fn remove(&self, key: Key) -> Result<(), K8sError> {
+        self.cluster.delete_job(&self.config.namespace, &name(&self.instance, key)).await
     }
 }
 

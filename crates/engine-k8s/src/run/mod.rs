@@ -18,15 +18,15 @@ mod tests;
 pub use objects::SCHEDULER;
 
 use crate::{Cluster, K8sError};
-use muster_engine::book::{Book, Key, Phase};
-use muster_engine::{Capabilities, Engine, EngineError, Inventory, Observation, Order, Running};
-use muster_model::{EngineName, Partition, TimeLimit, Timestamp, Volume};
+use muster_engine::book::{Book, Key};
+use muster_engine::{Capabilities, Engine, EngineError, Inventory, Observation, Order};
+use muster_model::{EngineName, Partition, TimeLimit, Volume};
 use seen::Seen;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The journal's name in the state directory.
 const JOURNAL: &str = "kubernetes-attempts.log";
@@ -73,6 +73,8 @@ struct Shared {
     config: RunnerConfig,
     cluster: Cluster,
     handle: tokio::runtime::Handle,
+    /// Whose marks its objects carry.
+    instance: String,
     book: Mutex<Book>,
     seen: Mutex<Seen>,
     sink: Mutex<Option<Sink>>,
@@ -104,6 +106,7 @@ impl KubernetesEngine {
         let shared = Arc::new(Shared {
             cluster: found.ok_or_else(ended)??,
             handle: runtime.handle().clone(),
+            instance: book.instance().to_owned(),
             book: Mutex::new(book),
             seen: Mutex::new(Seen::default()),
             sink: Mutex::new(None),
@@ -154,26 +157,7 @@ impl Engine for KubernetesEngine {
         let book = shared.book();
         let nodes = nodes::nodes(&seen, &book, &shared.config);
         drop(seen);
-        let mut inventory = Inventory { nodes, highest: book.highest(), ..Inventory::default() };
-        for (key, attempt) in book.iter() {
-            let started = match &attempt.phase {
-                Phase::Exited(report) => {
-                    inventory.exited.push((key.job, key.attempt, report.clone()));
-                    continue;
-                }
-                Phase::Running(started) => Some(*started),
-                Phase::Accepted => None,
-            };
-            inventory.running.push(Running {
-                job: key.job,
-                attempt: key.attempt,
-                started,
-                suspended: attempt.suspended,
-                signalled: attempt.signalled,
-                steps: Vec::new(),
-            });
-        }
-        Ok(inventory)
+        Ok(book.inventory(nodes))
     }
 
     fn execute(&self, fence: u64, order: &Order) -> Result<(), EngineError> {
@@ -288,9 +272,4 @@ fn wait<T: Send + 'static>(
         tell.send(asked.await).ok();
     });
     told.recv().ok()
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -9,7 +9,7 @@ use super::{RunnerConfig, Shared};
 use crate::read::{Refusal, is_gpu, node as read_node};
 use k8s_openapi::api::core::v1::Node as Told;
 use muster_engine::Observation;
-use muster_engine::book::Book;
+use muster_engine::book::{Attempt, Book};
 use muster_model::{Availability, CpuSet, ForeignUse, Mib, Node, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,11 +69,13 @@ pub(super) fn nodes(seen: &Seen, book: &Book, config: &RunnerConfig) -> Vec<Node
         config.partitions.values().flat_map(|labels| seen.nodes_with(labels)).collect();
     let is_offered = |name: &str| config.partitions.is_empty() || offered.contains(name);
     let told = seen.nodes.iter().filter(|(name, _)| is_offered(name));
+    let mut spoken = spoken(book);
     let mut nodes = Vec::new();
     for (name, told) in told {
         match standing(told) {
             Ok(node) => {
-                let foreign = foreign(&node, seen, book);
+                let own = spoken.remove(name.as_str()).unwrap_or_default();
+                let foreign = foreign(&node, seen, book, &own);
                 nodes.push(Node { engine: config.name.clone(), foreign, ..node });
             }
             Err(refusal) => tracing::warn!(node = %name, %refusal, "a node is left out"),
@@ -82,24 +84,37 @@ pub(super) fn nodes(seen: &Seen, book: &Book, config: &RunnerConfig) -> Vec<Node
     nodes
 }
 
-/// What pods of others have on a node, told as numbers that muster's own jobs were not counted on.
-fn foreign(node: &Node, seen: &Seen, book: &Book) -> Vec<ForeignUse> {
-    let (mut cpus, mut devices) = (CpuSet::new(), BTreeSet::new());
-    let open = book.iter().filter(|(_, attempt)| attempt.is_open());
-    for spot in open.flat_map(|(_, attempt)| &attempt.spots).filter(|s| s.node == node.name) {
-        cpus.add_all(&spot.cpus);
-        devices.extend(spot.devices.iter().copied());
+/// What muster's own jobs were counted on.
+#[derive(Default)]
+struct Spoken {
+    cpus: CpuSet,
+    devices: BTreeSet<u32>,
+}
+
+/// By node.
+fn spoken(book: &Book) -> BTreeMap<&str, Spoken> {
+    let open = book.iter().map(|(_, attempt)| attempt).filter(|attempt| attempt.is_open());
+    let mut all: BTreeMap<&str, Spoken> = BTreeMap::new();
+    for spot in open.flat_map(|attempt| &attempt.spots) {
+        let of = all.entry(spot.node.as_str()).or_default();
+        of.cpus.add_all(&spot.cpus);
+        of.devices.extend(spot.devices.iter().copied());
     }
-    let theirs = seen.pods.iter().filter(|(_, pod)| {
-        let open = |key| book.get(key).is_some_and(muster_engine::book::Attempt::is_open);
-        pod.node.as_deref() == Some(&node.name) && !pod.part.is_some_and(|(key, _)| open(key))
-    });
+    all
+}
+
+/// What pods of others have on a node, told as numbers that muster's own jobs were not counted on.
+fn foreign(node: &Node, seen: &Seen, book: &Book, own: &Spoken) -> Vec<ForeignUse> {
+    let is_open = |key| book.get(key).is_some_and(Attempt::is_open);
+    let held = seen.held.get(&node.name).into_iter().flatten();
+    let theirs = held.filter(|(_, held)| !held.of.is_some_and(is_open));
     let (mut millis, mut memory, mut found) = (0, 0, Vec::new());
-    let mut free = (0..node.devices.len() as u32).rev().filter(|index| !devices.contains(index));
-    for (key, pod) in theirs {
-        millis += pod.asks.get("cpu").map_or(0, |amount| amount.millis());
-        memory += pod.asks.get("memory").map_or(0, |amount| amount.units());
-        let gpus = pod.asks.iter().filter(|(name, _)| is_gpu(name));
+    let count = u32::try_from(node.devices.len()).unwrap_or(u32::MAX);
+    let mut free = (0..count).rev().filter(|index| !own.devices.contains(index));
+    for (key, held) in theirs {
+        millis += held.asks.get("cpu").map_or(0, |amount| amount.millis());
+        memory += held.asks.get("memory").map_or(0, |amount| amount.units());
+        let gpus = held.asks.iter().filter(|(name, _)| is_gpu(name));
         let count: u64 = gpus.map(|(_, amount)| amount.units()).sum();
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         found.extend(free.by_ref().take(count).map(|index| ForeignUse {
@@ -113,7 +128,7 @@ fn foreign(node: &Node, seen: &Seen, book: &Book) -> Vec<ForeignUse> {
     if millis > 0 || memory > 0 {
         let count = usize::try_from(millis.div_ceil(u64::from(MILLI))).unwrap_or(usize::MAX);
         let mut left = node.cpus.clone();
-        left.remove_all(&cpus);
+        left.remove_all(&own.cpus);
         let left: Vec<u32> = left.iter().collect();
         found.push(ForeignUse {
             device: None,
@@ -132,7 +147,9 @@ impl Shared {
         let found = {
             let (seen, book) = (self.seen(), self.book());
             let told = seen.nodes.get(name).filter(|_| seen.is_whole());
-            told.and_then(|told| standing(told).ok()).map(|node| foreign(&node, &seen, &book))
+            let own = spoken(&book).remove(name).unwrap_or_default();
+            let node = told.and_then(|told| standing(told).ok());
+            node.map(|node| foreign(&node, &seen, &book, &own))
         };
         if let Some(foreign) = found {
             self.tell(Observation::Foreign { node: name.to_owned(), foreign });

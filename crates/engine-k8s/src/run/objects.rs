@@ -27,9 +27,9 @@ pub(super) const CONTAINER: &str = "job";
 /// Where a pod finds what it runs,
 const ORDERS: &str = "/muster/job";
 /// keeps its own state,
-const STATE: &str = "/muster/state";
-/// has muster where an image brings it,
-const TOOLS: &str = "/muster/bin";
+pub(super) const STATE: &str = "/muster/state";
+/// has muster where an image brings it, in a folder of its own,
+const TOOLS: &str = "/muster/bin/muster";
 /// and says how it ended.
 const REPORT: &str = "/muster/report";
 
@@ -199,18 +199,16 @@ fn pod(launch: &Launch, name: &str, image: &str, config: &RunnerConfig) -> Resul
         json!({"name": "shm", "mountPath": "/dev/shm"}),
     ];
     let mut first = Vec::new();
-    let mut program = config.program.clone();
     if let Some(tools) = &config.muster_image {
         volumes.push(json!({"name": "tools", "emptyDir": {}}));
-        let tool = json!({"name": "tools", "mountPath": TOOLS});
+        let folder = TOOLS.rsplit_once('/').map_or(TOOLS, |(folder, _)| folder);
+        let tool = json!({"name": "tools", "mountPath": folder});
         mounts.push(tool.clone());
-        let target = format!("{TOOLS}/muster");
         first.push(json!({
             "name": "muster", "image": tools, "volumeMounts": [tool],
-            "command": [config.program, "pod", "install", target],
+            "command": [config.program, "pod", "install", TOOLS],
             "securityContext": unprivileged(),
         }));
-        program = target;
     }
     for (at, volume) in all_volumes(&job.spec.volumes, config)?.into_iter().enumerate() {
         let name = format!("volume-{at}");
@@ -236,8 +234,7 @@ fn pod(launch: &Launch, name: &str, image: &str, config: &RunnerConfig) -> Resul
         "containers": [{
             "name": CONTAINER,
             "image": image,
-            "command": [program, "pod", "run", "--orders", ORDERS, "--state", STATE,
-                "--report", REPORT],
+            "command": [program(config), "pod", "run", ORDERS, STATE, REPORT],
             "env": [
                 {"name": "MUSTER_CLUSTER", "value": config.cluster},
                 {"name": "MUSTER_POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
@@ -249,6 +246,11 @@ fn pod(launch: &Launch, name: &str, image: &str, config: &RunnerConfig) -> Resul
         }],
         "volumes": volumes,
     }))
+}
+
+/// Where muster lies in the container of a job.
+pub(super) fn program(config: &RunnerConfig) -> &str {
+    if config.muster_image.is_some() { TOOLS } else { &config.program }
 }
 
 /// Whose processes they are: the same user as anywhere else, and no way to become another.

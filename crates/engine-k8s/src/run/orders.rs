@@ -1,28 +1,29 @@
 //! Orders about attempts that were launched.
 
-use super::objects::{CONTAINER, name};
-use super::{Shared, ending, now};
+use super::Shared;
+use super::objects::{CONTAINER, STATE, name, program};
 use crate::read::PodKey;
 use crate::{Cluster, K8sError};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, AttachParams, DeleteParams, PropagationPolicy};
 use muster_engine::book::{Attempt, Key, Phase};
+use muster_engine::now;
 use muster_engine::{EngineError, Observation, Order};
-use muster_model::{EndCause, Seconds};
+use muster_model::{EndCause, ExitReport, Seconds};
 use tokio::io::AsyncReadExt as _;
 
 impl Shared {
     /// Ends an attempt, whether or not it was launched. Its pods get the polite signal, and after
     /// the grace the final one.
     pub(super) fn stop(&self, key: Key, grace: Seconds) -> Result<(), EngineError> {
-        let (attempt, instance) = {
+        let attempt = {
             let mut book = self.book();
             if book.is_acknowledged(key) {
                 return Ok(());
             }
             book.stopping(key).map_err(|error| self.unreachable(error))?;
-            (book.get(key).cloned(), book.instance().to_owned())
+            book.get(key).cloned()
         };
         let Some(attempt) = attempt else { return self.never(key) };
         if !attempt.is_open() {
@@ -41,7 +42,7 @@ impl Shared {
         };
         let runs = matches!(attempt.phase, Phase::Running(_));
         let (cluster, namespace) = (self.cluster.clone(), self.config.namespace.clone());
-        let (job, none_seen) = (name(&instance, key), pods.is_empty());
+        let (job, none_seen) = (name(&self.instance, key), pods.is_empty());
         let done = self.ask(async move {
             if !runs {
                 // Without its Job no pod comes any more.
@@ -60,7 +61,7 @@ impl Shared {
 
     /// It never ran and never will.
     fn never(&self, key: Key) -> Result<(), EngineError> {
-        match self.exited(key, ending::never_ran(EndCause::Stopped, "", now())) {
+        match self.exited(key, ExitReport::never_ran(EndCause::Stopped, "", now())) {
             true => Ok(()),
             false => Err(self.unreachable("the journal cannot be written")),
         }
@@ -85,12 +86,9 @@ impl Shared {
         let Some((pod, _)) = self.running(key)? else { return Ok(false) };
         let order =
             serde_json::to_string(order).map_err(|error| self.refused(error.to_string()))?;
-        let program = match &self.config.muster_image {
-            Some(_) => "/muster/bin/muster".to_owned(),
-            None => self.config.program.clone(),
-        };
+        let program = program(&self.config);
         let cluster = self.cluster.clone();
-        let words = [program.as_str(), "pod", "order", "--state", "/muster/state", &order];
+        let words = [program, "pod", "order", STATE, &order];
         let words = words.map(str::to_owned);
         self.ask(async move { cluster.exec(&pod, words.to_vec()).await })
             .map_err(|error| self.unreachable(error))?;
@@ -132,15 +130,11 @@ impl Shared {
 
     /// Forgets an attempt that is over, and takes what it was from the cluster.
     pub(super) fn acknowledge(&self, key: Key) -> Result<(), EngineError> {
-        let instance = {
-            let book = self.book();
-            if book.get(key).is_none_or(Attempt::is_open) {
-                return Ok(());
-            }
-            book.instance().to_owned()
-        };
+        if self.book().get(key).is_none_or(Attempt::is_open) {
+            return Ok(());
+        }
         let (cluster, namespace) = (self.cluster.clone(), self.config.namespace.clone());
-        let job = name(&instance, key);
+        let job = name(&self.instance, key);
         // One that cannot be deleted now is swept up later.
         self.handle.spawn(async move {
             if let Err(error) = cluster.delete_job(&namespace, &job).await {

@@ -5,31 +5,45 @@ use super::objects::{INDEX, key_of};
 use crate::read::{Amounts, PodKey, requests};
 use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use muster_engine::book::Key;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar};
 
-/// A pod.
+/// A pod that is a part of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodSeen {
     pub(super) uid: String,
     pub(super) node: Option<String>,
-    /// What it asks for; nothing where that cannot be read.
-    pub(super) asks: Amounts,
     /// Nothing of it runs any more.
     pub(super) over: bool,
     /// It is being deleted.
     pub(super) leaving: bool,
-    /// The attempt that it is a part of, and which part, where it is one of this muster's.
-    pub(super) part: Option<(Key, u32)>,
-    /// Of such a part.
     pub(super) status: PodStatus,
+}
+
+/// What a pod that runs holds of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    /// What it asks for; nothing where that cannot be read.
+    pub(super) asks: Amounts,
+    /// The attempt that it is a part of, where it is one of this muster's.
+    pub(super) of: Option<Key>,
+}
+
+/// What a pod that was told of changes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// The attempt that it is a part of.
+    pub(super) attempt: Option<Key>,
+    /// The node of which others now hold more or less.
+    pub(super) node: Option<String>,
 }
 
 /// Everything that is watched.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) nodes: BTreeMap<String, Node>,
-    pub(super) pods: BTreeMap<PodKey, PodSeen>,
+    /// By node, what pods hold of it.
+    pub(super) held: BTreeMap<String, BTreeMap<PodKey, Held>>,
     /// The pods of each attempt, those among them that are gone.
     pub(super) parts: BTreeMap<Key, BTreeMap<u32, (PodKey, PodSeen)>>,
     /// Listed whole: nodes, and pods.
@@ -55,8 +69,8 @@ impl Seen {
         self.nodes.iter().filter(move |(_, node)| has(node)).map(|(name, _)| name.as_str())
     }
 
-    /// Takes a pod as it is told; gives the attempt that it is a part of.
-    pub(super) fn take(&mut self, told: Pod, instance: &str, gone: bool) -> Option<Key> {
+    /// Takes a pod as it is told; gives what changes by it.
+    pub(super) fn take(&mut self, told: Pod, instance: &str, gone: bool) -> Changed {
         let key = PodKey {
             namespace: told.metadata.namespace.clone().unwrap_or_default(),
             name: told.metadata.name.clone().unwrap_or_default(),
@@ -66,24 +80,26 @@ impl Seen {
         let spec = told.spec.unwrap_or_default();
         let status = told.status.unwrap_or_default();
         let over = gone || matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-        let pod = PodSeen {
-            uid: told.metadata.uid.unwrap_or_default(),
-            node: spec.node_name.clone().filter(|node| !node.is_empty()),
-            asks,
-            over,
-            leaving: gone || told.metadata.deletion_timestamp.is_some(),
-            part,
-            status: if part.is_some() { status } else { PodStatus::default() },
-        };
+        let node = spec.node_name.clone().filter(|node| !node.is_empty());
+        let attempt = part.map(|(attempt, _)| attempt);
+        let now = (!over).then_some(Held { asks, of: attempt });
+        let changed = node.clone().filter(|node| self.hold(node, &key, now));
         if let Some((attempt, index)) = part {
+            let uid = told.metadata.uid.unwrap_or_default();
+            let leaving = gone || told.metadata.deletion_timestamp.is_some();
+            let pod = PodSeen { uid, node, over, leaving, status };
             self.take_part(attempt, index, &key, &pod);
         }
-        if over || pod.node.is_none() {
-            self.pods.remove(&key);
-        } else {
-            self.pods.insert(key, pod);
-        }
-        part.map(|(attempt, _)| attempt)
+        Changed { attempt, node: changed.filter(|_| attempt.is_none()) }
+    }
+
+    /// Notes what a pod holds of a node, or that it holds nothing; true where that is news.
+    fn hold(&mut self, node: &str, pod: &PodKey, now: Option<Held>) -> bool {
+        let Some(now) = now else {
+            return self.held.get_mut(node).is_some_and(|held| held.remove(pod).is_some());
+        };
+        let held = self.held.entry(node.to_owned()).or_default();
+        held.insert(pod.clone(), now.clone()) != Some(now)
     }
 
     /// The newest pod of each part counts; the end of one that another has replaced does not.
@@ -95,13 +111,16 @@ impl Seen {
         }
     }
 
-    /// Drops pods that a listing did not have; gives the attempts whose parts are among them.
-    pub(super) fn keep_only(&mut self, listed: &BTreeSet<PodKey>) -> Vec<Key> {
-        self.pods.retain(|key, _| listed.contains(key));
+    /// Drops pods that a listing, each with its node, did not have; gives the attempts whose parts are among them.
+    pub(super) fn keep_only(&mut self, listed: &BTreeMap<PodKey, String>) -> Vec<Key> {
+        for (node, held) in &mut self.held {
+            // One that was made anew under its name may be on another node.
+            held.retain(|key, _| listed.get(key) == Some(node));
+        }
         let mut changed = Vec::new();
         for (attempt, parts) in &mut self.parts {
             for (key, pod) in parts.values_mut() {
-                if !pod.over && !listed.contains(key) {
+                if !pod.over && !listed.contains_key(key) {
                     (pod.over, pod.leaving) = (true, true);
                     changed.push(*attempt);
                 }

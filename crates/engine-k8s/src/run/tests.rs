@@ -193,7 +193,7 @@ fn how_an_attempt_ended_is_in_musters_own_words_where_it_wrote_any() {
         status: muster_model::ExitStatus { code: 7, signal: 0 },
         started: Some(Timestamp::from_secs(50)),
         ended: Timestamp::from_secs(900),
-        ..ending::never_ran(EndCause::Exited, "as it wished", Timestamp::from_secs(0))
+        ..ExitReport::never_ran(EndCause::Exited, "as it wished", Timestamp::from_secs(0))
     };
     let text = serde_json::to_string(&own).expect("text");
     let told = report_of(false, &ended(&json!({"exitCode": 7, "message": text})));

@@ -114,20 +114,6 @@ impl Ended {
     }
 }
 
-/// The report of an attempt that never ran.
-pub(super) fn never_ran(cause: EndCause, message: &str, now: Timestamp) -> ExitReport {
-    let code = u8::from(cause == EndCause::LaunchFailed);
-    ExitReport {
-        status: ExitStatus { code, signal: 0 },
-        cause,
-        started: None,
-        ended: now,
-        usage: Usage::default(),
-        message: message.to_owned(),
-        steps: Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

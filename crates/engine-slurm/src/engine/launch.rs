@@ -1,14 +1,14 @@
 //! Launching: sbatch, asked once for each attempt, as the user whose job it is.
 
-use super::ending::never_ran;
+use super::Shared;
 use super::request::{Submission, mark, submission};
 use super::user::{Person, person};
-use super::{Shared, now};
 use crate::SlurmError;
 use crate::commands::line;
 use muster_engine::book::{Key, Spot};
+use muster_engine::now;
 use muster_engine::{EngineError, Launch};
-use muster_model::EndCause;
+use muster_model::{EndCause, ExitReport};
 use std::process::{Command, Stdio};
 
 /// What Slurm's commands say where they could not ask slurmctld, or it could not answer now
@@ -58,7 +58,7 @@ impl Shared {
             }
         } else {
             let owner = launch.job.spec.owner.clone();
-            let noted = self.book().accept(key, now(), owner, spots(launch));
+            let noted = self.book().accept(key, now(), owner, Spot::of(launch));
             noted.map_err(|error| self.unreachable(error))?;
         }
         match self.ask(&submission, person) {
@@ -76,7 +76,7 @@ impl Shared {
 
     /// It ends as an attempt that could not be launched.
     fn fail(&self, key: Key, why: &str) -> Result<(), EngineError> {
-        let report = never_ran(EndCause::LaunchFailed, why, now());
+        let report = ExitReport::never_ran(EndCause::LaunchFailed, why, now());
         match self.exited(key, report) {
             true => Ok(()),
             false => Err(self.unreachable("the journal cannot be written")),
@@ -100,18 +100,6 @@ impl Shared {
         let number = text.trim().split(';').next().and_then(|id| id.parse().ok());
         number.ok_or_else(|| SlurmError::Answer { command, what: format!("no number: {text}") })
     }
-}
-
-/// What muster counts the attempt as.
-fn spots(launch: &Launch) -> Vec<Spot> {
-    let shares = launch.job.placement.iter().flat_map(|placement| &placement.nodes);
-    let spot =
-        |(share, node): (&muster_model::NodeShare, &std::sync::Arc<muster_model::Node>)| Spot {
-            node: node.name.clone(),
-            cpus: share.cpus.clone(),
-            devices: share.devices.iter().map(|grant| grant.index).collect(),
-        };
-    shares.zip(&launch.nodes).map(spot).collect()
 }
 
 /// True where the command may be tried again as it is: nobody refused anything.

@@ -1,13 +1,14 @@
 //! A look at Slurm: what became of muster's jobs, and how its nodes stand.
 
-use super::ending::{Ended, never_ran};
+use super::ending::Ended;
 use super::request::marked;
-use super::{Shared, foreign, now};
+use super::{Shared, foreign};
 use crate::read::{Answers, CALLS, CALLS_AGAIN, Cluster, JobRecord, JobStanding, understand};
 use crate::{Commands, SlurmError};
 use muster_engine::Observation;
 use muster_engine::book::{Attempt, Key, Phase};
-use muster_model::{EndCause, Node, Partition};
+use muster_engine::now;
+use muster_model::{EndCause, ExitReport, Node, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -196,7 +197,7 @@ impl Shared {
     }
 
     /// Notes an exit and tells of it, once. One that cannot be written down is found again.
-    pub(super) fn exited(&self, key: Key, report: muster_model::ExitReport) -> bool {
+    pub(super) fn exited(&self, key: Key, report: ExitReport) -> bool {
         if let Err(error) = self.book().exited(key, report.clone()) {
             tracing::warn!(job = %key.job, %error, "cannot write an exit down");
             return false;
@@ -235,8 +236,8 @@ impl Shared {
                     Phase::Running(started) => Some(started),
                     _ => None,
                 };
-                let report = never_ran(EndCause::NodeLost, &message, now());
-                changed |= self.exited(key, muster_model::ExitReport { started, ..report });
+                let report = ExitReport::never_ran(EndCause::NodeLost, &message, now());
+                changed |= self.exited(key, ExitReport { started, ..report });
             }
         }
         changed

@@ -1,13 +1,13 @@
 //! The engine trait on a running Slurm: what the daemon sees of `sbatch`, `scancel` and `squeue`.
 
 use crate::{Commands, Pace, SlurmError};
-use muster_engine::{Capabilities, Engine, EngineError, Inventory, Observation, Order, Running};
-use muster_model::{EngineName, Partition, Timestamp};
+use muster_engine::{Capabilities, Engine, EngineError, Inventory, Observation, Order};
+use muster_model::{EngineName, Partition};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 mod ending;
 mod foreign;
@@ -20,7 +20,7 @@ mod user;
 mod watch;
 
 use look::Seen;
-use muster_engine::book::{Book, Key, Phase};
+use muster_engine::book::{Book, Key};
 use watch::Bell;
 
 /// The journal's name in the state directory.
@@ -136,27 +136,7 @@ impl Engine for SlurmEngine {
     fn inventory(&self) -> Result<Inventory, EngineError> {
         let shared = &self.shared;
         let nodes = shared.nodes().map_err(|error| shared.unreachable(error))?;
-        let book = shared.book();
-        let mut inventory = Inventory { nodes, highest: book.highest(), ..Inventory::default() };
-        for (key, attempt) in book.iter() {
-            let started = match &attempt.phase {
-                Phase::Exited(report) => {
-                    inventory.exited.push((key.job, key.attempt, report.clone()));
-                    continue;
-                }
-                Phase::Running(started) => Some(*started),
-                Phase::Accepted => None,
-            };
-            inventory.running.push(Running {
-                job: key.job,
-                attempt: key.attempt,
-                started,
-                suspended: attempt.suspended,
-                signalled: attempt.signalled,
-                steps: Vec::new(),
-            });
-        }
-        Ok(inventory)
+        Ok(shared.book().inventory(nodes))
     }
 
     fn execute(&self, fence: u64, order: &Order) -> Result<(), EngineError> {
@@ -217,9 +197,4 @@ impl Shared {
     fn scontrol(&self, words: &[&str]) -> Result<String, SlurmError> {
         self.config.commands.scontrol(words)
     }
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -1,13 +1,13 @@
 //! Orders about attempts that were launched: scancel and scontrol.
 
-use super::ending::never_ran;
+use super::Shared;
 use super::launch::{is_unreachable, words_of};
 use super::request::{mark, minutes};
-use super::{Shared, now};
 use crate::SlurmError;
 use muster_engine::book::{Key, Phase};
+use muster_engine::now;
 use muster_engine::{EngineError, Observation};
-use muster_model::{EndCause, Seconds, SignalScope, TimeLimit};
+use muster_model::{EndCause, ExitReport, Seconds, SignalScope, TimeLimit};
 use std::time::{Duration, Instant};
 
 /// The polite signal.
@@ -75,7 +75,7 @@ impl Shared {
 
     /// It never ran and never will.
     fn never(&self, key: Key) -> Result<(), EngineError> {
-        match self.exited(key, never_ran(EndCause::Stopped, "", now())) {
+        match self.exited(key, ExitReport::never_ran(EndCause::Stopped, "", now())) {
             true => Ok(()),
             false => Err(self.unreachable("the journal cannot be written")),
         }

@@ -51,6 +51,11 @@ impl Site {
         self.says(&[&["submit", "--parsable"], words].concat())
     }
 
+    pub(crate) fn cancel(&self, job: &str) {
+        self.says(&["cancel", job]);
+        until("it is over", || self.says(&["job", job]).contains("CANCELLED").then_some(()));
+    }
+
     pub(crate) fn until_running(&self, job: &str) {
         until("it runs", || self.says(&["job", job]).contains("RUNNING").then_some(()));
     }
@@ -89,6 +94,41 @@ impl Site {
         let waited = self.muster(&["wait", deploy]);
         assert!(said(&waited).contains("CANCELLED"), "{}", said(&waited));
     }
+}
+
+/// The pipeline runs wholly there.
+pub(crate) fn the_pipeline_runs(site: &Site) {
+    let _daemon = site.start();
+    site.pipeline([site.other[0]; 4]);
+    let log = std::fs::read_to_string(site.work.join("train.log")).unwrap();
+    assert!(log.contains("epoch 40"), "{log}");
+}
+
+/// Every second step runs on this machine.
+pub(crate) fn half_of_the_pipeline_runs(site: &Site) {
+    let _daemon = site.start();
+    site.pipeline(["local", site.other[0], "local", site.other[0]]);
+}
+
+/// A daemon that is killed finds what runs there again, and can still requeue and cancel it.
+pub(crate) fn what_runs_is_found_again(site: &Site) {
+    let daemon = site.start();
+    std::fs::write(site.work.join("long.sh"), "#!/bin/sh\necho begun >> begun\nsleep 100000\n")
+        .unwrap();
+    let words = ["--on", site.other[0], "--requeue", "--output=/dev/null", "long.sh"];
+    let long = site.submit(&words);
+    site.until_running(&long);
+    let begun = || std::fs::read_to_string(site.work.join("begun")).unwrap_or_default();
+    until("its script has begun", || (begun() == "begun\n").then_some(()));
+    daemon.kill();
+    let _daemon = site.start();
+    assert!(site.says(&["job", &long]).contains("RUNNING"));
+    assert_eq!(begun(), "begun\n");
+    // Once more from the beginning, by the user's wish.
+    site.says(&["requeue", &long]);
+    until("it begins again", || (begun() == "begun\nbegun\n").then_some(()));
+    site.until_running(&long);
+    site.cancel(&long);
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -3,8 +3,8 @@
 //! `cargo xtask test --only k8s` starts that Kubernetes, whose pods are processes of this host, and
 //! names it in `MUSTER_TEST_KUBECONFIG`. Without it nothing is tested here.
 
-use crate::elsewhere::Site;
-use crate::place::{MUSTER, until};
+use crate::elsewhere::{self, Site};
+use crate::place::MUSTER;
 use std::path::PathBuf;
 
 /// A daemon with a Kubernetes, whose pods share this test's folder.
@@ -24,17 +24,13 @@ fn site() -> Option<Site> {
 #[test]
 fn the_pipeline_runs_on_kubernetes() {
     let Some(site) = site() else { return };
-    let _daemon = site.start();
-    site.pipeline(["kubernetes"; 4]);
-    let log = std::fs::read_to_string(site.work.join("train.log")).unwrap();
-    assert!(log.contains("epoch 40"), "{log}");
+    elsewhere::the_pipeline_runs(&site);
 }
 
 #[test]
 fn half_of_the_pipeline_runs_on_kubernetes_and_half_on_this_machine() {
     let Some(site) = site() else { return };
-    let _daemon = site.start();
-    site.pipeline(["local", "kubernetes", "local", "kubernetes"]);
+    elsewhere::half_of_the_pipeline_runs(&site);
 }
 
 #[test]
@@ -55,29 +51,12 @@ fn a_job_that_may_go_anywhere_goes_where_it_starts_first() {
     let went: Vec<String> = jobs.iter().map(|job| partition(job)).collect();
     assert_eq!(went, ["main", "main", "k8s"]);
     for job in &jobs {
-        site.says(&["cancel", job]);
-        until("it is over", || site.says(&["job", job]).contains("CANCELLED").then_some(()));
+        site.cancel(job);
     }
 }
 
 #[test]
 fn a_daemon_that_is_killed_finds_its_pods_again() {
     let Some(site) = site() else { return };
-    let daemon = site.start();
-    std::fs::write(site.work.join("long.sh"), "#!/bin/sh\necho begun >> begun\nsleep 100000\n")
-        .unwrap();
-    let words = ["--on", "kubernetes", "--requeue", "--output=/dev/null", "long.sh"];
-    let long = site.submit(&words);
-    site.until_running(&long);
-    let begun = || std::fs::read_to_string(site.work.join("begun")).unwrap_or_default();
-    until("its script has begun", || (begun() == "begun\n").then_some(()));
-    daemon.kill();
-    let _daemon = site.start();
-    assert!(site.says(&["job", &long]).contains("RUNNING"));
-    assert_eq!(begun(), "begun\n");
-    site.says(&["requeue", &long]);
-    until("it begins again", || (begun() == "begun\nbegun\n").then_some(()));
-    site.until_running(&long);
-    site.says(&["cancel", &long]);
-    until("it is over", || site.says(&["job", &long]).contains("CANCELLED").then_some(()));
+    elsewhere::what_runs_is_found_again(&site);
 }

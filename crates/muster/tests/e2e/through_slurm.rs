@@ -3,7 +3,7 @@
 //! `cargo xtask test --only slurm` starts that Slurm and names its configuration in
 //! `MUSTER_TEST_SLURM_CONF`. Without it nothing is tested here.
 
-use crate::elsewhere::Site;
+use crate::elsewhere::{self, Site};
 use crate::place::{said, until};
 use std::path::PathBuf;
 
@@ -23,38 +23,19 @@ fn site() -> Option<Site> {
 #[test]
 fn the_pipeline_runs_on_slurm() {
     let Some(site) = site() else { return };
-    let _daemon = site.start();
-    site.pipeline(["slurm"; 4]);
-    let log = std::fs::read_to_string(site.work.join("train.log")).unwrap();
-    assert!(log.contains("epoch 40"), "{log}");
+    elsewhere::the_pipeline_runs(&site);
 }
 
 #[test]
 fn half_of_the_pipeline_runs_on_slurm_and_half_on_this_machine() {
     let Some(site) = site() else { return };
-    let _daemon = site.start();
-    site.pipeline(["local", "slurm", "local", "slurm"]);
+    elsewhere::half_of_the_pipeline_runs(&site);
 }
 
 #[test]
 fn a_daemon_that_is_killed_finds_its_jobs_in_slurm_again() {
     let Some(site) = site() else { return };
-    let daemon = site.start();
-    std::fs::write(site.work.join("long.sh"), "#!/bin/sh\necho begun >> begun\nsleep 100000\n")
-        .unwrap();
-    let long = site.submit(&["--on", "slurm", "--requeue", "--output=/dev/null", "long.sh"]);
-    site.until_running(&long);
-    daemon.kill();
-    let _daemon = site.start();
-    assert!(site.says(&["job", &long]).contains("RUNNING"));
-    let begun = || std::fs::read_to_string(site.work.join("begun")).unwrap_or_default();
-    assert_eq!(begun(), "begun\n");
-    // Once more from the beginning, by the user's wish.
-    site.says(&["requeue", &long]);
-    until("it begins again", || (begun() == "begun\nbegun\n").then_some(()));
-    site.until_running(&long);
-    site.says(&["cancel", &long]);
-    until("it is over", || site.says(&["job", &long]).contains("CANCELLED").then_some(()));
+    elsewhere::what_runs_is_found_again(&site);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::state::{GpuState, InstanceState, short_address};
+use crate::exposition::sample;
 use crate::files::Skipped;
 
 /// From here on a 64-bit value is blank: not found, not supported, not permitted.
@@ -44,7 +45,7 @@ pub fn parse(text: &str, skipped: &mut Skipped) -> Vec<GpuState> {
     found.into_values().collect()
 }
 
-fn described(uuid: &str, labels: &BTreeMap<String, String>) -> GpuState {
+fn described(uuid: &str, labels: &BTreeMap<&str, String>) -> GpuState {
     GpuState {
         uuid: uuid.to_owned(),
         index: labels.get("gpu").and_then(|index| index.parse().ok()),
@@ -86,13 +87,7 @@ fn whole(gpu: &mut GpuState, name: &str, value: f64) {
     }
 }
 
-fn instance(
-    gpu: &mut GpuState,
-    id: u32,
-    labels: &BTreeMap<String, String>,
-    name: &str,
-    value: f64,
-) {
+fn instance(gpu: &mut GpuState, id: u32, labels: &BTreeMap<&str, String>, name: &str, value: f64) {
     gpu.mig = true;
     let at = gpu.instances.iter().position(|known| known.id == id).unwrap_or_else(|| {
         let profile = labels.get("GPU_I_PROFILE").cloned();
@@ -104,38 +99,6 @@ fn instance(
         "DCGM_FI_DEV_FB_USED" => gpu.instances[at].memory_used = Some((value * MIB) as u64),
         _ => {}
     }
-}
-
-/// `NAME{label="value",…} 12.5 [time]`.
-fn sample(line: &str) -> Option<(&str, BTreeMap<String, String>, f64)> {
-    let (name, rest) = line.split_once('{')?;
-    let mut labels = BTreeMap::new();
-    let mut rest = rest.trim_start();
-    while !rest.starts_with('}') {
-        let (label, after) = rest.split_once("=\"")?;
-        let (value, after) = quoted(after)?;
-        labels.insert(label.trim().to_owned(), value);
-        rest = after.trim_start().trim_start_matches(',').trim_start();
-    }
-    let value = rest[1..].split_ascii_whitespace().next()?;
-    Some((name, labels, value.parse().ok()?))
-}
-
-/// Text up to the next quotation mark that no backslash stands before, and what follows.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '"' => return Some((value, &text[at + 1..])),
-            '\\' => value.push(match letters.next()?.1 {
-                'n' => '\n',
-                other => other,
-            }),
-            _ => value.push(letter),
-        }
-    }
-    None
 }
 
 #[cfg(test)]
