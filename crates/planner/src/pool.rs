@@ -5,24 +5,27 @@
 //! order of its expected end, and one number of free CPUs. The decisions and promises are those of
 //! the general round (a property test compares them); only the counted work is its own.
 //!
-//! Records of traces are such clusters, and they are long: a round here costs a look at the waiting
-//! jobs and at what ends before the head's start, and following an event costs a place in a sorted
-//! list.
+//! Records of traces are such clusters, and they are long, as queues may be. Waiting jobs that ask for
+//! the same stand together as a group, and groups are searched by what fits (module `lines`): a round
+//! costs a look at what ends before the head's start and a walk down a tree for each number of CPUs
+//! that is free, and following an event costs a place in a tree.
 
 mod by_weight;
+mod lines;
 mod profile;
+mod round;
+mod walk;
 
-use crate::depth::nearly_as_old;
-use crate::free::effective_end;
 use crate::simple::{Simple, simple};
 use crate::slowdown::Weigher;
+use lines::{Key, Lines};
 use muster_model::{
-    BackfillDepth, BackfillMode, Decision, Event, EventKind, Job, JobId, Mib, NOBODY, NodeId,
-    NodeShare, OrderMode, Partition, Placement, Plan, Policy, Preemption, Promise, PromisedShare,
-    Seconds, Start, State, TimeLimit, Timestamp, Topology, Work,
+    BackfillMode, Decision, Event, EventKind, Job, JobId, Mib, NOBODY, NodeId, NodeShare,
+    OrderMode, Partition, Placement, Plan, Policy, Preemption, Promise, PromisedShare, Seconds,
+    Start, State, TimeLimit, Timestamp, Topology,
 };
-use profile::Profile;
-use std::collections::BTreeMap;
+use round::Round;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A waiting job; in the order of the queue.
@@ -33,11 +36,46 @@ struct Waiting {
     cpus: u32,
     /// So long it is taken to be there.
     length: Seconds,
-    /// Its place where the shortest are tried first, or those whose wait weighs most; else zero.
-    rank: u128,
     /// So long it is likely to run, where the order looks at that.
     likely: Seconds,
-    uid: u32,
+}
+
+impl Waiting {
+    /// What it is searched by: see [`lines::By`].
+    fn values(&self) -> [i64; 2] {
+        let likely = i64::try_from(self.likely.0).unwrap_or(i64::MAX).saturating_mul(1000);
+        let length = i64::try_from(self.length.0).unwrap_or(i64::MAX);
+        [length, self.submitted.millis().saturating_sub(likely)]
+    }
+}
+
+/// What waiting jobs have to ask for alike to stand in one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    cpus: u32,
+    length: Seconds,
+    /// Whose they are, and their limit, where the order looks at what users ran; else nothing.
+    of: Option<(u32, TimeLimit)>,
+    /// Their place where the shortest are tried first.
+    rank: u128,
+}
+
+/// Waiting jobs of one shape, in the order of the queue.
+#[derive(Clone, Debug)]
+struct Group {
+    shape: Shape,
+    /// Their place where the shortest are tried first, or those whose wait weighs most; else zero.
+    rank: u128,
+    likely: Seconds,
+    members: VecDeque<(Timestamp, JobId)>,
+}
+
+impl Group {
+    fn member(&self, at: usize) -> Option<Waiting> {
+        let (submitted, id) = *self.members.get(at)?;
+        let (Shape { cpus, length, .. }, likely) = (self.shape, self.likely);
+        Some(Waiting { submitted, id, cpus, length, likely })
+    }
 }
 
 /// A job that has CPUs, by its expected end.
@@ -58,13 +96,38 @@ struct Pool {
     seq: u64,
     /// It came to be by events that were told.
     told: bool,
-    waiting: Vec<Waiting>,
-    /// The waiting jobs by rank; empty unless they are tried in that order.
-    by_rank: Vec<(u128, Waiting)>,
+    /// In which orders waiting jobs are searched.
+    orders: Orders,
+    /// The group of each waiting job, in the order of the queue.
+    queue: BTreeMap<(Timestamp, JobId), u32>,
+    /// Those who ask for more than there is wait for ever and hold nobody.
+    too_large: BTreeSet<JobId>,
+    groups: Vec<Group>,
+    vacant: Vec<u32>,
+    shapes: BTreeMap<Shape, u32>,
+    /// The groups of each user, where the order looks at what users ran.
+    of_user: BTreeMap<u32, BTreeSet<u32>>,
+    by_submission: Lines,
+    by_rank: Lines,
     running: Vec<Running>,
     /// The expected end under which each running job stands.
     ends: BTreeMap<JobId, Timestamp>,
     free: u32,
+}
+
+/// The orders in which a policy searches waiting jobs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Orders {
+    by_submission: bool,
+    by_rank: bool,
+}
+
+impl Orders {
+    fn of(policy: &Policy) -> Self {
+        let by_slowdown = policy.orders_by_slowdown();
+        let by_rank = by_slowdown || policy.backfills_shortest_first();
+        Self { by_submission: by_slowdown || !by_rank, by_rank }
+    }
 }
 
 /// A pool that is followed, where the state is one.
@@ -145,11 +208,6 @@ fn partition_is_plain(partition: &Partition) -> bool {
         && partition.sharers <= 1
 }
 
-/// True where jobs are tried in another order than that of submission.
-fn ranks(state: &State) -> bool {
-    state.policy.backfills_shortest_first() || state.policy.orders_by_slowdown()
-}
-
 impl Pool {
     /// The pool of a state; `None` where some job asks for more than CPUs.
     fn of(state: &State, now: Timestamp) -> Option<Self> {
@@ -160,8 +218,15 @@ impl Pool {
             total: node.cpu_pool,
             seq: state.seq,
             told: false,
-            waiting: Vec::new(),
-            by_rank: Vec::new(),
+            orders: Orders::of(&state.policy),
+            queue: BTreeMap::new(),
+            too_large: BTreeSet::new(),
+            groups: Vec::new(),
+            vacant: Vec::new(),
+            shapes: BTreeMap::new(),
+            of_user: BTreeMap::new(),
+            by_submission: Lines::default(),
+            by_rank: Lines::default(),
             running: Vec::new(),
             ends: BTreeMap::new(),
             free: node.cpu_pool,
@@ -176,7 +241,7 @@ impl Pool {
     fn mirrors(&self, state: &State) -> bool {
         self.told
             && self.seq == state.seq
-            && self.waiting.len() == state.index.pending.len()
+            && self.queue.len() + self.too_large.len() == state.index.pending.len()
             && self.running.len() == state.index.active.len()
     }
 
@@ -204,24 +269,21 @@ impl Pool {
     fn enter(&mut self, state: &State, job: &Job, now: Timestamp) -> Option<()> {
         match simple(state, job, &self.partition)? {
             Simple::Over => {}
+            Simple::Waits { cpus, .. } if cpus > self.total => {
+                self.too_large.insert(job.id);
+            }
             Simple::Waits { cpus, length, likely } => {
-                let (rank, likely) = match state.policy.order {
-                    OrderMode::Slowdown => {
-                        (self.weigher(state, now).weight(job), crate::slowdown::likely(state, job))
-                    }
-                    _ if state.policy.backfills_shortest_first() => {
-                        (u128::from(likely.0), Seconds(0))
-                    }
-                    _ => (0, Seconds(0)),
-                };
-                let (submitted, id, uid) = (job.submitted, job.id, job.spec.owner.uid);
-                let new = Waiting { submitted, id, cpus, length, rank, likely, uid };
-                let place = |w: &Waiting| (w.submitted, w.id) < (new.submitted, new.id);
-                self.waiting.insert(self.waiting.partition_point(place), new);
-                if ranks(state) {
-                    let at = self.by_rank.partition_point(|w| *w < (rank, new));
-                    self.by_rank.insert(at, (rank, new));
+                let mut shape = Shape { cpus, length, of: None, rank: 0 };
+                let (mut rank, mut seen) = (0, Seconds(0));
+                if state.policy.orders_by_slowdown() {
+                    shape.of = Some((job.spec.owner.uid, job.time_limit));
+                    rank = self.weigher(state, now).weight(job);
+                    seen = crate::slowdown::likely(state, job);
+                } else if state.policy.backfills_shortest_first() {
+                    rank = u128::from(likely.0);
+                    shape.rank = rank;
                 }
+                self.stand((job.submitted, job.id), shape, rank, seen);
             }
             Simple::Runs { cpus } => {
                 let end = state.expected_end(job, now)?;
@@ -250,24 +312,123 @@ impl Pool {
             self.free += gone.cpus;
             return;
         }
-        let key = (job.submitted, job.id);
-        let at = self.waiting.partition_point(|w| (w.submitted, w.id) < key);
-        let Some(gone) = self.waiting.get(at).copied().filter(|w| w.id == job.id) else { return };
-        self.waiting.remove(at);
-        let at = self.by_rank.partition_point(|w| *w < (gone.rank, gone));
-        if self.by_rank.get(at).is_some_and(|w| w.1.id == job.id) {
-            self.by_rank.remove(at);
+        if !self.too_large.remove(&job.id)
+            && let Some(group) = self.queue.remove(&(job.submitted, job.id))
+        {
+            self.leave_group(group, (job.submitted, job.id));
         }
+    }
+
+    /// A waiting job, by its place in its group.
+    fn member(&self, group: u32, at: usize) -> Option<Waiting> {
+        self.groups.get(group as usize)?.member(at)
+    }
+
+    /// A waiting job of a group.
+    fn waiting(&self, (submitted, id): (Timestamp, JobId), group: u32) -> Option<Waiting> {
+        Some(Waiting { submitted, id, ..self.member(group, 0)? })
+    }
+
+    /// Puts a waiting job into its group.
+    fn stand(&mut self, job: (Timestamp, JobId), shape: Shape, rank: u128, likely: Seconds) {
+        let group = match self.shapes.get(&shape) {
+            Some(group) => *group,
+            None => self.new_group(Group { shape, rank, likely, members: VecDeque::new() }),
+        };
+        self.queue.insert(job, group);
+        let members = &mut self.groups[group as usize].members;
+        if members.back().is_none_or(|last| *last < job) && !members.is_empty() {
+            members.push_back(job);
+            return;
+        }
+        self.unlist(group);
+        let members = &mut self.groups[group as usize].members;
+        let at = members.partition_point(|other| *other < job);
+        members.insert(at, job);
+        self.list(group);
+    }
+
+    fn new_group(&mut self, group: Group) -> u32 {
+        let shape = group.shape;
+        let at = match self.vacant.pop() {
+            Some(at) => {
+                self.groups[at as usize] = group;
+                at
+            }
+            None => {
+                self.groups.push(group);
+                (self.groups.len() - 1) as u32
+            }
+        };
+        self.shapes.insert(shape, at);
+        if let Some((uid, _)) = shape.of {
+            self.of_user.entry(uid).or_default().insert(at);
+        }
+        at
+    }
+
+    fn leave_group(&mut self, group: u32, job: (Timestamp, JobId)) {
+        let members = &mut self.groups[group as usize].members;
+        if members.front() != Some(&job) {
+            let at = members.partition_point(|other| *other < job);
+            members.remove(at);
+            return;
+        }
+        self.unlist(group);
+        let of = &mut self.groups[group as usize];
+        of.members.pop_front();
+        if !of.members.is_empty() {
+            return self.list(group);
+        }
+        let shape = of.shape;
+        self.shapes.remove(&shape);
+        self.vacant.push(group);
+        if let Some((uid, _)) = shape.of
+            && let Some(groups) = self.of_user.get_mut(&uid)
+        {
+            groups.remove(&group);
+            if groups.is_empty() {
+                self.of_user.remove(&uid);
+            }
+        }
+    }
+
+    /// Puts a group into the orders, by the first of its jobs.
+    fn list(&mut self, group: u32) {
+        let Some(first) = self.member(group, 0) else { return };
+        let (rank, values) = (self.groups[group as usize].rank, first.values());
+        if self.orders.by_submission {
+            self.by_submission.insert(first.cpus, in_queue(&first), group, values);
+        }
+        if self.orders.by_rank {
+            self.by_rank.insert(first.cpus, (rank, first.submitted, first.id), group, values);
+        }
+    }
+
+    /// Takes a group out of the orders.
+    fn unlist(&mut self, group: u32) {
+        let Some(first) = self.member(group, 0) else { return };
+        let rank = self.groups[group as usize].rank;
+        self.by_submission.remove(first.cpus, in_queue(&first));
+        self.by_rank.remove(first.cpus, (rank, first.submitted, first.id));
     }
 
     /// Ranks a user's waiting jobs anew: one of the user's has just told how long it ran.
     fn learn(&mut self, state: &State, uid: u32) -> Option<()> {
-        let own = self.waiting.iter().filter(|w| w.uid == uid && uid != NOBODY);
-        let own: Vec<JobId> = own.map(|w| w.id).collect();
-        for id in own {
-            let job = state.jobs.get(&id)?;
-            self.leave(job);
-            self.enter(state, job, state.now)?;
+        let groups = self.of_user.get(&uid).filter(|_| uid != NOBODY);
+        let groups: Vec<u32> = groups.into_iter().flatten().copied().collect();
+        for group in groups {
+            let first = self.member(group, 0)?;
+            let job = state.jobs.get(&first.id)?;
+            let rank = self.weigher(state, state.now).weight(job);
+            let likely = crate::slowdown::likely(state, job);
+            let known = &self.groups[group as usize];
+            if (rank, likely) != (known.rank, known.likely) {
+                self.unlist(group);
+                let known = &mut self.groups[group as usize];
+                (known.rank, known.likely) = (rank, likely);
+                self.list(group);
+            }
         }
         Some(())
     }
@@ -292,18 +453,11 @@ impl Pool {
     }
 
     fn plan(&self, state: &State, now: Timestamp) -> Plan {
-        let mut round = Round {
-            pool: self,
-            now,
-            free: self.free,
-            starts: Vec::new(),
-            promises: Vec::new(),
-            work: Work::default(),
-        };
+        let mut round = Round::new(self, now);
         match state.policy.backfill {
             BackfillMode::Conservative => round.conservative(state.policy.backfill_depth.total),
             mode if state.policy.orders_by_slowdown() => round.slowdown(mode, state),
-            mode => round.easy(mode, state.policy.backfill_depth, !self.by_rank.is_empty()),
+            mode => round.easy(mode, state.policy.backfill_depth),
         }
         let decisions = round.starts.iter().map(|w| self.start_of(state, w)).collect();
         let promises = round.promises.iter().map(|(at, w)| self.promise_of(*at, w)).collect();
@@ -350,199 +504,7 @@ impl Pool {
     }
 }
 
-/// A round under way.
-struct Round<'a> {
-    pool: &'a Pool,
-    now: Timestamp,
-    /// CPUs that are free now.
-    free: u32,
-    starts: Vec<Waiting>,
-    promises: Vec<(Timestamp, Waiting)>,
-    work: Work,
-}
-
-impl Round<'_> {
-    /// Starts from the head while it fits; then the head has its promise, and the others start where
-    /// they leave it whole: they end before it, or leave it what it needs.
-    fn easy(&mut self, mode: BackfillMode, depth: BackfillDepth, shortest: bool) {
-        let pool = self.pool;
-        // Who asks for more than there is waits for ever and holds nobody.
-        let mut queue = pool.waiting.iter().filter(|w| w.cpus <= pool.total);
-        let Some(head) = queue.by_ref().find(|w| !self.starts_now(w)) else { return };
-        let (start, mut spare) = self.earliest(head);
-        self.promises.push((start, *head));
-        if mode == BackfillMode::None {
-            return;
-        }
-        if let Some(part) = depth.by_wait {
-            return self.easy_by_wait(head, part, depth.total, shortest);
-        }
-        if shortest {
-            // What started from the head is done with.
-            let key = (head.submitted, head.id);
-            let behind = pool.by_rank.iter().map(|(_, w)| w);
-            self.backfill(behind.filter(|w| (w.submitted, w.id) > key), start, &mut spare);
-        } else {
-            self.backfill(queue, start, &mut spare);
-        }
-    }
-
-    /// What is free from each instant on beside what starts, and beside the first promise.
-    fn promised(&self) -> Profile {
-        let mut profile = Profile::of(self.pool, self.now);
-        for started in &self.starts {
-            profile.reserve(self.now, self.ends(started), started.cpus);
-        }
-        if let Some((start, head)) = self.promises.first() {
-            profile.reserve(*start, start.plus(head.length), head.cpus);
-        }
-        profile
-    }
-
-    /// Starts a job, or promises it the earliest start that leaves all before it whole.
-    fn promise(&mut self, waiting: &Waiting, profile: &mut Profile) {
-        self.work.jobs += 1;
-        let at = profile.earliest(waiting, &mut self.work.slots);
-        if at == self.now {
-            self.take(waiting);
-        } else {
-            self.promises.push((at, *waiting));
-        }
-        profile.reserve(at, at.plus(waiting.length), waiting.cpus);
-    }
-
-    /// Behind the first, those that have waited nearly as long have promises too; then come the
-    /// others, where they leave all of these whole.
-    fn easy_by_wait(&mut self, head: &Waiting, part: u32, total: u32, shortest: bool) {
-        let (pool, now) = (self.pool, self.now);
-        let mut profile = self.promised();
-        let mut queue = pool
-            .waiting
-            .iter()
-            .filter(|w| w.cpus <= pool.total && (w.submitted, w.id) > (head.submitted, head.id));
-        let mut last = (head.submitted, head.id);
-        let old = |w: &Waiting| nearly_as_old(now, head.submitted, w.submitted, part);
-        while (self.promises.len() as u64) < u64::from(total) {
-            let Some(waiting) = queue.next().filter(|w| old(w)) else { break };
-            last = (waiting.submitted, waiting.id);
-            self.promise(waiting, &mut profile);
-        }
-        if shortest {
-            let behind = pool.by_rank.iter().map(|(_, w)| w);
-            self.fill(behind.filter(|w| (w.submitted, w.id) > last), &mut profile);
-        } else {
-            let behind = pool.waiting.iter();
-            self.fill(behind.filter(|w| (w.submitted, w.id) > last), &mut profile);
-        }
-    }
-
-    /// Starts what leaves all promises whole.
-    fn fill<'b>(&mut self, queue: impl Iterator<Item = &'b Waiting>, profile: &mut Profile) {
-        for waiting in queue {
-            if self.free == 0 {
-                return;
-            }
-            self.work.jobs += 1;
-            if waiting.cpus <= self.free && profile.fits_now(waiting, &mut self.work.slots) {
-                self.take(waiting);
-                profile.reserve(self.now, self.ends(waiting), waiting.cpus);
-            }
-        }
-    }
-
-    /// When a job that starts now is taken to be gone.
-    fn ends(&self, waiting: &Waiting) -> Timestamp {
-        effective_end(self.now.plus(waiting.length), self.now)
-    }
-
-    fn starts_now(&mut self, waiting: &Waiting) -> bool {
-        self.work.jobs += 1;
-        self.take(waiting)
-    }
-
-    fn take(&mut self, waiting: &Waiting) -> bool {
-        let fits = waiting.cpus <= self.free;
-        if fits {
-            self.free -= waiting.cpus;
-            self.starts.push(*waiting);
-        }
-        fits
-    }
-
-    /// Starts what is over before the promise, or leaves it what it needs.
-    fn backfill<'b>(
-        &mut self,
-        queue: impl Iterator<Item = &'b Waiting>,
-        promised: Timestamp,
-        spare: &mut u32,
-    ) {
-        for waiting in queue {
-            if self.free == 0 {
-                return;
-            }
-            self.work.jobs += 1;
-            if waiting.cpus > self.free {
-                continue;
-            }
-            let over = self.now.plus(waiting.length) <= promised;
-            if over || waiting.cpus <= *spare {
-                self.take(waiting);
-                if !over {
-                    *spare -= waiting.cpus;
-                }
-            }
-        }
-    }
-
-    /// When so many CPUs are free at the earliest, beside what this round started, and how many are
-    /// left then.
-    fn earliest(&mut self, head: &Waiting) -> (Timestamp, u32) {
-        let mut new: Vec<(Timestamp, u32)> =
-            self.starts.iter().map(|w| (self.ends(w), w.cpus)).collect();
-        new.sort_unstable();
-        let mut new = new.into_iter().peekable();
-        let mut old = self.pool.running.iter().map(|r| (effective_end(r.end, self.now), r.cpus));
-        let mut next_old = old.next();
-        let (mut at, mut free) = (self.now, self.free);
-        loop {
-            if free >= head.cpus {
-                return (at, free - head.cpus);
-            }
-            let next = [next_old.map(|o| o.0), new.peek().map(|n| n.0)].into_iter().flatten().min();
-            let Some(next) = next else { return (at, free.saturating_sub(head.cpus)) };
-            at = next;
-            while let Some((_, cpus)) = next_old.filter(|o| o.0 == at) {
-                free += cpus;
-                next_old = old.next();
-                self.work.slots += 1;
-            }
-            while let Some((_, cpus)) = new.next_if(|n| n.0 == at) {
-                free += cpus;
-                self.work.slots += 1;
-            }
-        }
-    }
-
-    /// Every job down to a depth has its promise; each starts where it leaves all before it whole.
-    fn conservative(&mut self, depth: u32) {
-        let pool = self.pool;
-        let mut profile = Profile::of(pool, self.now);
-        for waiting in pool.waiting.iter().filter(|w| w.cpus <= pool.total) {
-            self.work.jobs += 1;
-            let may_be_promised =
-                self.promises.is_empty() || (self.promises.len() as u64) < u64::from(depth);
-            if !may_be_promised && self.free < waiting.cpus {
-                continue;
-            }
-            let at = profile.earliest(waiting, &mut self.work.slots);
-            if at == self.now {
-                self.take(waiting);
-            } else if may_be_promised {
-                self.promises.push((at, *waiting));
-            } else {
-                continue;
-            }
-            profile.reserve(at, at.plus(waiting.length), waiting.cpus);
-        }
-    }
+/// A job's place in the order of submission.
+const fn in_queue(waiting: &Waiting) -> Key {
+    (0, waiting.submitted, waiting.id)
 }

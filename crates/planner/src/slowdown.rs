@@ -102,6 +102,16 @@ impl<'a> Weigher<'a> {
             || is_more(Seconds(wait.0.saturating_add(likely.0)), first, record.stay())
     }
 
+    /// The millisecond from which somebody's time there may be reckoned at the latest who will have
+    /// been there for too long: that of the submission less the likely time.
+    pub(crate) fn stays_from(&self, now: Timestamp) -> i64 {
+        let most = u128::from(self.state.waits.stay().0)
+            * u128::from(self.state.policy.wait_guard.first)
+            / 1000;
+        let too_long = i64::try_from(most + 1).unwrap_or(i64::MAX);
+        now.millis().saturating_sub(too_long.saturating_mul(1000))
+    }
+
     /// Its processing over the weight of its wait; smaller comes first.
     pub(crate) fn weight(&self, job: &Job) -> u128 {
         Past::of(self.state, job.spec.owner.uid).weight(self.size(job), job.time_limit)

@@ -124,3 +124,39 @@ proptest! {
         }
     }
 }
+
+/// What a round looks at while so many wait, of whom one small one may pass, and how many start.
+fn looked_at(policy: &str, waiting: u32) -> (u64, usize) {
+    let mut lab = Lab::new(&format!("node n1 pool=64\n{policy}"));
+    lab.submit("holder cpus=60 time=60");
+    lab.round();
+    lab.submit("head cpus=64 time=60");
+    for at in 0..waiting {
+        let (cpus, user) = (1 + at * 7 % 64, ["ada", "bob", "eve"][at as usize % 3]);
+        lab.submit(&format!("j cpus={cpus} time={} user={user}", 61 + at % 97));
+    }
+    lab.submit("passes cpus=4 time=60 user=dan");
+    lab.at_minute(0);
+    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
+    assert_eq!(plan.work.fits, 0, "this was no pool");
+    (plan.work.jobs + plan.work.slots, plan.decisions.len())
+}
+
+/// A queue that is ten times as long costs a round little more: as many places in a tree as it has
+/// steps more.
+#[test]
+fn a_round_does_not_look_at_every_waiting_job() {
+    for policy in [
+        "policy backfill=easy order=fifo",
+        "policy backfill=easy backfill-order=shortest order=fifo",
+        "policy backfill=easy by-wait=900 depth=50 order=fifo",
+        "policy backfill=conservative depth=50 order=fifo",
+        "policy backfill=easy depth=50 order=slowdown",
+        "policy backfill=none order=fifo",
+    ] {
+        let ((few, _), (many, starts)) = (looked_at(policy, 1000), looked_at(policy, 10_000));
+        assert!(many < 2 * few, "{policy}: {few} looks at 1000, {many} at 10000");
+        assert!(many < 5000, "{policy}: {many} looks at 10000");
+        assert_eq!(starts, usize::from(!policy.contains("none")), "{policy}");
+    }
+}

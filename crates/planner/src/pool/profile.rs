@@ -1,5 +1,6 @@
 //! What is free of a pool over time.
 
+use super::round::seconds_to;
 use super::{Pool, Waiting};
 use crate::free::effective_end;
 use muster_model::Timestamp;
@@ -40,15 +41,19 @@ impl Profile {
         start.unwrap_or(last)
     }
 
-    /// True where a job has its CPUs from the first instant on for as long as it runs.
-    pub(super) fn fits_now(&self, waiting: &Waiting, looked_at: &mut u64) -> bool {
-        let Some(first) = self.steps.first() else { return false };
-        let end = first.0.plus(waiting.length);
-        let mut steps = self.steps.iter().take_while(|(at, _)| *at < end || *at == first.0);
-        steps.all(|(_, free)| {
-            *looked_at += 1;
-            *free >= waiting.cpus
-        })
+    /// How long each number of CPUs is free from the first instant on.
+    pub(super) fn lasts(&self) -> Lasts {
+        let mut lasts = Lasts { now: Timestamp::NEVER, least: Vec::new() };
+        let Some((now, mut least)) = self.steps.first().copied() else { return lasts };
+        lasts.now = now;
+        for (at, free) in self.steps.iter().skip(1) {
+            if *free < least {
+                lasts.least.push((least, *at));
+                least = *free;
+            }
+        }
+        lasts.least.push((least, Timestamp::NEVER));
+        lasts
     }
 
     pub(super) fn reserve(&mut self, from: Timestamp, to: Timestamp, cpus: u32) {
@@ -66,5 +71,20 @@ impl Profile {
             self.steps.insert(next, (at, free));
         }
         next
+    }
+}
+
+/// How long CPUs are free from an instant on: so many at most, until then; fewer and fewer.
+pub(super) struct Lasts {
+    now: Timestamp,
+    least: Vec<(u32, Timestamp)>,
+}
+
+impl Lasts {
+    /// How many seconds so many CPUs are free; `None` where they are not.
+    pub(super) fn seconds(&self, cpus: u32) -> Option<i64> {
+        let enough = self.least.partition_point(|(free, _)| *free >= cpus);
+        let (_, until) = self.least.get(enough.checked_sub(1)?)?;
+        Some(seconds_to(self.now, *until))
     }
 }
