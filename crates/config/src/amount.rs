@@ -196,6 +196,12 @@ impl From<Duration> for Seconds {
     }
 }
 
+impl From<Seconds> for Duration {
+    fn from(seconds: Seconds) -> Self {
+        Self(seconds.0)
+    }
+}
+
 impl From<Limit> for TimeLimit {
     fn from(limit: Limit) -> Self {
         limit.0.map_or(Self::Unlimited, |d| Self::Of(d.into()))
@@ -204,6 +210,12 @@ impl From<Limit> for TimeLimit {
 
 impl From<Size> for Mib {
     fn from(size: Size) -> Self {
+        Self(size.0)
+    }
+}
+
+impl From<Mib> for Size {
+    fn from(size: Mib) -> Self {
         Self(size.0)
     }
 }

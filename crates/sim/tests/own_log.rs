@@ -6,7 +6,7 @@
 use muster_model::{EventKind, JobId, State, Timestamp};
 use muster_planner::{Budget, Planner};
 use muster_scenario::Lab;
-use muster_sim::twin::{Finished, LogCounts, LoggedRuns, OwnLog};
+use muster_sim::twin::{Finished, Instead, LogCounts, LoggedRuns, OwnLog};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,10 +66,7 @@ fn placed(lab: &Lab) -> BTreeMap<JobId, Timestamp> {
     starts.collect()
 }
 
-fn replayed(
-    lab: &Lab,
-    policy: Option<muster_model::Policy>,
-) -> (BTreeMap<JobId, Timestamp>, LogCounts) {
+fn replayed(lab: &Lab, policy: Option<Instead>) -> (BTreeMap<JobId, Timestamp>, LogCounts) {
     let mut logged = LoggedRuns::new(&State::default());
     for event in &lab.log {
         logged.add(event);
@@ -126,7 +123,7 @@ proptest! {
     ) {
         let (lab, other) = (lived(policy, &jobs), lived(other, &jobs));
         let own = other.state.policy.as_ref().clone();
-        let (starts, counts) = replayed(&lab, Some(own));
+        let (starts, counts) = replayed(&lab, Some(Instead::All(own)));
         prop_assert_eq!(starts, placed(&other));
         prop_assert_eq!(counts.unfit, 0);
     }
@@ -152,7 +149,7 @@ fn who_was_cancelled_while_it_waited_may_have_run_by_then() {
     lab.exit(first, 0).unwrap();
     plan(&mut lab);
     let easy = muster_sim::twin::PolicyName::Easy.policy();
-    let (starts, counts) = replayed(&lab, Some(easy));
+    let (starts, counts) = replayed(&lab, Some(Instead::Order(easy)));
     // Its end is not in the log, so it takes its limit and is in no figure: 5 minutes, then the
     // order to end it comes too late.
     assert_eq!(starts, BTreeMap::from([(first, Timestamp::from_secs(0))]));

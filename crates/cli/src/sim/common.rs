@@ -1,6 +1,5 @@
 //! What every replay of a trace takes, and how one is made.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufRead;
@@ -12,18 +11,19 @@ use muster_sim::trace::{
     Cleaned, Cleaning, Counts, Jittered, Oversized, Swf, TraceError, Unrequested, unpacked,
 };
 use muster_sim::twin::{
-    self, Estimates, FaultCounts, Faults, Finished, PolicyName, Rates, Rounds, Setting, Summary,
-    Totals, TwinError, UserSummary, learned,
+    self, Estimates, FaultCounts, Faults, Finished, Instead, PolicyName, Rates, Rounds, Setting,
+    Summary, Totals, TwinError, UserSummary, learned,
 };
 
+use super::past::Left;
 use super::watch::Watch;
 use crate::say::{Failure, note};
 
 /// What all that replay a trace take.
 #[derive(Args)]
 pub(super) struct Common {
-    /// The trace, in the Standard Workload Format, packed by gzip or not; for replay also the state
-    /// directory of muster or its database
+    /// The trace, in the Standard Workload Format, packed by gzip or not; or the state directory of
+    /// muster, or its database
     pub(super) trace: PathBuf,
     /// What jobs say of their run times: what they asked for, what they run, twice what they asked
     /// for, or what is learned of their user's last jobs
@@ -136,7 +136,7 @@ pub(super) struct Replayed {
     /// Those of each user, who ran most first.
     pub(super) users: Vec<UserSummary>,
     /// What was left out.
-    pub(super) counts: Counts,
+    pub(super) left: Left,
     /// How many processors there are.
     pub(super) processors: u32,
 }
@@ -145,8 +145,10 @@ pub(super) struct Replayed {
 pub(super) struct Run {
     /// What it is called.
     pub(super) name: String,
-    /// The policy.
-    pub(super) policy: Policy,
+    /// The policy; without one, for a log, its own.
+    pub(super) policy: Option<Policy>,
+    /// On a log it holds in place of the whole policy, not of its order and backfill alone.
+    pub(super) whole: bool,
     /// Submissions are moved by up to so many seconds, by this seed.
     pub(super) jitter: Option<(u32, u64)>,
 }
@@ -154,7 +156,19 @@ pub(super) struct Run {
 impl Run {
     /// A policy by its name, on the trace as it is.
     pub(super) fn of(name: PolicyName) -> Self {
-        Self { name: name.to_string(), policy: name.policy(), jitter: None }
+        let policy = Some(name.policy());
+        Self { name: name.to_string(), policy, whole: false, jitter: None }
+    }
+
+    /// A log under its own policy.
+    pub(super) fn as_logged() -> Self {
+        Self { name: "as logged".to_owned(), policy: None, whole: false, jitter: None }
+    }
+
+    /// What is to hold in place of a log's policy.
+    pub(super) fn instead(&self) -> Option<Instead> {
+        let policy = self.policy.clone()?;
+        Some(if self.whole { Instead::All(policy) } else { Instead::Order(policy) })
     }
 }
 
@@ -175,7 +189,7 @@ impl Common {
         let mut totals = Totals::default();
         let mut told = (0, FaultCounts::default(), false);
         let counts = self.with_trace(watch, |jobs, processors| {
-            let setting = self.setting(run.policy.clone(), processors);
+            let setting = self.setting(run.policy.clone().unwrap_or_default(), processors);
             let done = |done: &Finished| {
                 watch.go_on()?;
                 totals.add(done);
@@ -196,23 +210,8 @@ impl Common {
         let faults = breaks.then_some(broken);
         let summary = Summary { faults, ..totals.summary(&run.name, processors) };
         let summary = self.with_costs(summary, processors);
-        Ok(Replayed { summary, users: totals.users().summaries(), counts, processors })
-    }
-
-    /// When the day begins on which most work was submitted; of equals the first.
-    pub(super) fn busiest_day(&self, watch: &Watch) -> Result<Option<i64>, Failure> {
-        const DAY_S: i64 = 86_400;
-        let mut days: BTreeMap<i64, i64> = BTreeMap::new();
-        watch.expect(self.bytes());
-        self.with_trace(watch, |jobs, _| {
-            for job in jobs {
-                let job = job?;
-                *days.entry(job.submit.div_euclid(DAY_S)).or_default() += job.run * job.requested;
-            }
-            Ok(())
-        })?;
-        let most = days.iter().max_by_key(|(day, work)| (**work, std::cmp::Reverse(**day)));
-        Ok(most.map(|(day, _)| day * DAY_S))
+        let (users, left) = (totals.users().summaries(), Left::Trace(counts));
+        Ok(Replayed { summary, users, left, processors })
     }
 
     /// Opens the trace and gives its jobs, cleaned, and the machine's size to somebody; an interrupt

@@ -4,6 +4,7 @@ mod common;
 mod generate;
 mod import;
 mod own_log;
+mod past;
 mod placement;
 mod replay;
 mod scenario;
@@ -20,9 +21,9 @@ use crate::say::Outcome;
 pub(crate) enum Sim {
     /// Replay a trace or muster's own log under a policy: what would have become of these jobs
     Replay(replay::ReplayArgs),
-    /// Replay a trace under several policies, side by side
+    /// Replay a trace or muster's own log under several policies, side by side
     Compare(replay::CompareArgs),
-    /// Replay a trace under each combination of settings of the policy: a table, and what to propose
+    /// Replay a trace or muster's own log under each combination of settings of the policy: a table, and what to propose
     Sweep(sweep::SweepArgs),
     /// Write what sacct or another scheduler recorded as a trace, without names
     Import(import::ImportArgs),

@@ -1,15 +1,17 @@
-//! `muster sim replay` on a log of muster's own.
+//! A log of muster's own as a past that is replayed.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use muster_sim::twin::{Finished, LogCounts, LoggedRuns, OwnLog, PolicyName, Totals, TwinError};
+use muster_model::{Policy, State};
+use muster_sim::twin::{Finished, LogCounts, LoggedRuns, OwnLog, Totals, TwinError};
 use muster_store::StoreError;
 use muster_store::sqlite::{FILE, LogReader};
 
-use super::common::Replayed;
+use super::common::{Replayed, Run};
+use super::past::Left;
 use super::watch::Watch;
 use crate::say::{Failure, note};
 
@@ -26,61 +28,92 @@ pub(super) fn database(path: &Path) -> Option<PathBuf> {
     (begin == *MAGIC).then(|| path.to_owned())
 }
 
-/// Plans a log anew; without a policy, under that of the log. Two passes: the first learns how long
-/// jobs ran, the second replays.
-pub(super) fn replay(
-    path: &Path,
-    policy: Option<PolicyName>,
-    watch: &Watch,
-    mut row: impl FnMut(&Finished) -> std::io::Result<()>,
-) -> Result<(Replayed, LogCounts), Failure> {
-    let failed = |error: StoreError| Failure::new(format!("{error} [{}]", error.code()));
-    let reader = LogReader::open(path).map_err(failed)?;
-    let begin = reader.begin().map_err(failed)?;
-    let mut logged = LoggedRuns::new(&begin);
-    let learned = reader.each(|event| {
-        logged.add(&event);
-        Ok(true)
-    });
-    learned.map_err(failed)?;
-    let mut totals = Totals::default();
-    let done = |done: &Finished| {
-        watch.go_on()?;
-        totals.add(done);
-        row(done)
-    };
-    let mut log = OwnLog::new(begin, logged, policy.map(PolicyName::policy), done);
-    let mut fault = None;
-    let read = reader.each(|event| {
-        fault = log.add(event).err();
-        Ok(fault.is_none())
-    });
-    read.map_err(failed)?;
-    let mut cpus: u32 = log.state().nodes.values().map(|node| node.cpu_count()).sum();
-    let mut counts = log.counts();
-    if fault.is_none() {
-        match log.finish() {
-            Ok((all, state)) => {
-                cpus = state.nodes.values().map(|node| node.cpu_count()).sum();
-                counts = all;
+/// A log that was gone through once: from where it begins, and how long its jobs ran.
+pub(super) struct Logged {
+    path: PathBuf,
+    begin: State,
+    runs: LoggedRuns,
+}
+
+fn failed(error: &StoreError) -> Failure {
+    Failure::new(format!("{error} [{}]", error.code()))
+}
+
+impl Logged {
+    /// Goes through a log.
+    pub(super) fn open(path: PathBuf) -> Result<Self, Failure> {
+        let reader = LogReader::open(&path).map_err(|error| failed(&error))?;
+        let begin = reader.begin().map_err(|error| failed(&error))?;
+        let mut runs = LoggedRuns::new(&begin);
+        let learned = reader.each(|event| {
+            runs.add(&event);
+            Ok(true)
+        });
+        learned.map_err(|error| failed(&error))?;
+        Ok(Self { path, begin, runs })
+    }
+
+    /// The policy that it ends with.
+    pub(super) fn policy(&self) -> &Policy {
+        self.runs.policy()
+    }
+
+    /// How many events there are.
+    pub(super) const fn events(&self) -> u64 {
+        self.runs.events()
+    }
+
+    /// Plans it anew. Whatever was written since it was opened is left for another time.
+    pub(super) fn replay(
+        &self,
+        run: &Run,
+        watch: &Watch,
+        mut row: impl FnMut(&Finished) -> std::io::Result<()>,
+    ) -> Result<Replayed, Failure> {
+        let reader = LogReader::open(&self.path).map_err(|error| failed(&error))?;
+        let mut totals = Totals::default();
+        let done = |done: &Finished| {
+            watch.go_on()?;
+            totals.add(done);
+            row(done)
+        };
+        let mut log = OwnLog::new(self.begin.clone(), self.runs.clone(), run.instead(), done);
+        let mut fault = None;
+        let mut left = self.events();
+        let read = reader.each(|event| {
+            if left == 0 {
+                return Ok(false);
             }
-            Err(error) => fault = Some(error),
+            left -= 1;
+            watch.passed(1);
+            fault = log.add(event).err();
+            Ok(fault.is_none())
+        });
+        read.map_err(|error| failed(&error))?;
+        let mut cpus: u32 = log.state().nodes.values().map(|node| node.cpu_count()).sum();
+        let mut counts = log.counts();
+        if fault.is_none() {
+            match log.finish() {
+                Ok((all, state)) => {
+                    cpus = state.nodes.values().map(|node| node.cpu_count()).sum();
+                    counts = all;
+                }
+                Err(error) => fault = Some(error),
+            }
         }
+        match fault {
+            Some(TwinError::Out(_)) if watch.is_interrupted() => {}
+            Some(error) => return Err(Failure::new(error.to_string())),
+            None => {}
+        }
+        if totals.jobs() == 0 && !watch.is_interrupted() {
+            let text = "no job of the log ended: E_TRACE_EMPTY";
+            return Err(Failure::new(format!("{}: {text}", self.path.display())));
+        }
+        let summary = totals.summary(&run.name, cpus);
+        let users = totals.users().summaries();
+        Ok(Replayed { summary, users, left: Left::Log(counts), processors: cpus })
     }
-    match fault {
-        Some(TwinError::Out(_)) if watch.is_interrupted() => {}
-        Some(error) => return Err(Failure::new(error.to_string())),
-        None => {}
-    }
-    if totals.jobs() == 0 && !watch.is_interrupted() {
-        let text = "no job of the log ended: E_TRACE_EMPTY";
-        return Err(Failure::new(format!("{}: {text}", path.display())));
-    }
-    let name = policy.map_or_else(|| "as logged".to_owned(), |name| name.to_string());
-    let summary = totals.summary(&name, cpus);
-    let users = totals.users().summaries();
-    let (processors, none) = (cpus, muster_sim::trace::Counts::default());
-    Ok((Replayed { summary, users, counts: none, processors }, counts))
 }
 
 /// What was left out or made anew.

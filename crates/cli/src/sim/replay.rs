@@ -10,8 +10,8 @@ use muster_sim::report::{self, Picture, Recorder};
 use muster_sim::twin::{self, Finished, LogCounts, PolicyName, Summary, UserSummary};
 use serde_json::json;
 
-use super::common::{Common, Replayed, Run, at, cut_short, tell_of};
-use super::own_log;
+use super::common::{Common, Replayed, Run, at, cut_short};
+use super::past::Past;
 use super::watch::{Watch, in_parallel};
 use crate::say::{self, Failure, Outcome, note, print};
 use crate::table::{Table, terminal_width};
@@ -42,7 +42,8 @@ pub(crate) struct ReplayArgs {
 /// The words of `muster sim compare`.
 #[derive(Args)]
 pub(crate) struct CompareArgs {
-    /// A policy, given once for each; without any, all of them
+    /// A policy, given once for each; without any, all of them. For muster's own log the policy that
+    /// it was under comes first
     #[arg(long = "policy")]
     policies: Vec<PolicyName>,
     /// Write a report to this file: one HTML page with the table and charts
@@ -75,36 +76,22 @@ pub(crate) fn run(args: &ReplayArgs) -> Outcome {
     };
     let row = |done: &Finished| out.as_mut().map_or(Ok(()), |out| write_row(out, done));
     let watch = Watch::begin();
-    let (replayed, of_log) = match own_log::database(&common.trace) {
-        Some(_) if common.is_of_traces_alone() => {
-            let text =
-                "--estimates, --mtbf and --processors are for traces, not for muster's own log";
-            return Err(Failure::usage(text));
-        }
-        Some(log) => {
-            let (replayed, counts) = own_log::replay(&log, args.policy, &watch, row)?;
-            let summary = common.with_costs(replayed.summary, replayed.processors);
-            (Replayed { summary, ..replayed }, Some(counts))
-        }
-        None => {
-            watch.expect(common.bytes());
-            let run = Run::of(args.policy.unwrap_or(PolicyName::Muster));
-            (watch.show(|| common.replay(&run, &watch, row))?, None)
-        }
+    let past = Past::open(common)?;
+    let run = match args.policy {
+        None if past.log().is_some() => Run::as_logged(),
+        policy => Run::of(policy.unwrap_or(PolicyName::Muster)),
     };
-    let Replayed { summary, users, counts, .. } = replayed;
+    watch.expect(past.size());
+    let Replayed { summary, users, left, .. } = watch.show(|| past.replay(&run, &watch, row))?;
     if let (Some(out), Some(path)) = (&mut out, &args.jobs) {
         out.flush().map_err(|error| at(path, &error))?;
     }
     let jobs = summary.jobs;
     if common.json {
         let by_user = args.by_user.then_some(users.as_slice());
-        say::json(&Told { summary: &summary, log: of_log, by_user })?;
+        say::json(&Told { summary: &summary, log: left.log(), by_user })?;
     } else {
-        match &of_log {
-            Some(of_log) => own_log::tell_of(of_log),
-            None => tell_of(&counts),
-        }
+        left.tell();
         print_tables(&[(&summary, &users)], args.by_user);
     }
     if watch.is_interrupted() { Err(cut_short(jobs)) } else { Ok(0) }
@@ -118,8 +105,13 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome {
         policies = twin::NAMES.iter().filter_map(|name| name.parse().ok()).collect();
     }
     let watch = Watch::begin();
-    watch.expect(common.bytes() * policies.len() as u64);
-    let busiest = args.report.as_ref().map(|_| common.busiest_day(&watch)).transpose()?;
+    let past = Past::open(common)?;
+    let mut runs: Vec<Run> = policies.into_iter().map(Run::of).collect();
+    if past.log().is_some() {
+        runs.insert(0, Run::as_logged());
+    }
+    watch.expect(past.size() * runs.len() as u64);
+    let busiest = args.report.as_ref().map(|_| past.busiest_day(&watch)).transpose()?;
     let replay = |which: usize| {
         let (mut recorder, mut weeks) = (Recorder::with_gantt(busiest.flatten()), Weeks::default());
         let row = |done: &Finished| {
@@ -127,15 +119,15 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome {
             weeks.add(done);
             Ok(())
         };
-        let Replayed { summary, users, counts, processors } =
-            common.replay(&Run::of(policies[which]), &watch, row)?;
+        let Replayed { summary, users, left, processors } =
+            past.replay(&runs[which], &watch, row)?;
         if watch.is_interrupted() {
             return Err(cut_short(summary.jobs));
         }
-        Ok((recorder.picture(summary, users), weeks, counts, processors))
+        Ok((recorder.picture(summary, users), weeks, left, processors))
     };
-    let found = watch.show(|| in_parallel(policies.len(), replay))?;
-    let told = found.first().map(|(_, _, counts, processors)| (*counts, *processors));
+    let found = watch.show(|| in_parallel(runs.len(), replay))?;
+    let told = found.first().map(|(_, _, left, processors)| (*left, *processors));
     let (pictures, weeks): (Vec<Picture>, Vec<Weeks>) =
         found.into_iter().map(|(picture, weeks, _, _)| (picture, weeks)).unzip();
     let sure = confidence(&weeks, SEED);
@@ -156,10 +148,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome {
                 with(&row, &users)
             })
             .collect();
-        return say::json(&json!({ "policies": rows }));
+        let log = told.and_then(|(left, _)| left.log());
+        let log = log.map_or_else(|| json!({}), |log| json!({ "log": log }));
+        return say::json(&with(&json!({ "policies": rows }), &log));
     }
-    if let Some((counts, _)) = told {
-        tell_of(&counts);
+    if let Some((left, _)) = told {
+        left.tell();
     }
     let rows: Vec<(&Summary, &[UserSummary])> =
         pictures.iter().map(|one| (&one.summary, one.users.as_slice())).collect();

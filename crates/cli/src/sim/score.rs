@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 use muster_sim::twin::{self, Foreseeing, Foreseen, PolicyName, score};
 
-use super::common::{Common, Run, at, cut_short, tell_of};
+use super::common::{Common, at, cut_short, tell_of};
+use super::own_log;
 use super::replay::with;
 use super::watch::Watch;
 use crate::say::{self, Failure, Outcome, note, print};
@@ -39,6 +40,10 @@ pub(crate) struct ScoreArgs {
 /// Replays, foresees, scores.
 pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     let common = &args.common;
+    if own_log::database(&common.trace).is_some() {
+        let text = "starts are foreseen over a trace, not over muster's own log";
+        return Err(Failure::usage(text));
+    }
     let watch = Watch::begin();
     watch.expect(common.bytes());
     let mut all: Vec<Foreseen> = Vec::new();
@@ -50,7 +55,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     };
     let counts = watch.show(|| {
         common.with_trace(&watch, |jobs, processors| {
-            let setting = common.setting(Run::of(args.policy).policy, processors);
+            let setting = common.setting(args.policy.policy(), processors);
             twin::foresee(&setting, how, jobs, found)
         })
     })?;

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use muster_config::{Config, Source};
-use muster_model::Policy;
+use muster_model::{DevicePolicy, Policy};
 use muster_sim::confidence::{Confidence, Interval, Weeks, confidence};
 use muster_sim::twin::Summary;
 use serde_json::json;
 
-use super::common::{Common, Replayed, Run, cut_short, tell_of};
+use super::common::{Common, Replayed, Run, cut_short};
+use super::own_log::Logged;
+use super::past::Past;
 use super::replay::{SEED, span};
 use super::watch::{Watch, in_parallel};
 use crate::say::{self, Failure, Outcome, note, print};
@@ -27,7 +29,8 @@ pub(crate) struct SweepArgs {
     /// A key of the section `[policy]` and the values to try: guard_first=300,400
     #[arg(required = true, value_name = "KEY=V1,V2…")]
     grid: Vec<Axis>,
-    /// The configuration that the settings are changed in; without it, all defaults
+    /// The configuration that the settings are changed in; without it, all defaults, or the policy
+    /// that muster's own log ends with
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// So many replays of each: the trace itself, the others with submissions moved at random
@@ -76,25 +79,30 @@ struct Combination {
 /// Replays under all of them.
 pub(crate) fn run(args: &SweepArgs) -> Outcome {
     let common = &args.common;
-    let combinations = combinations(args)?;
     let seeds = args.seeds as usize;
+    let past = Past::open(common)?;
+    if past.log().is_some() && seeds > 1 {
+        let text = "--seeds moves submissions of a trace, not of muster's own log";
+        return Err(Failure::usage(text));
+    }
+    let combinations = combinations(args, past.log().map(Logged::policy))?;
     let watch = Watch::begin();
-    watch.expect(common.bytes() * (combinations.len() * seeds) as u64);
+    watch.expect(past.size() * (combinations.len() * seeds) as u64);
     let replay = |which: usize| {
         let (combination, seed) = (&combinations[which / seeds], which % seeds);
         let name = words(&combination.settings);
         let jitter = (seed > 0).then_some((args.jitter, seed as u64));
-        let run = Run { name, policy: combination.policy.clone(), jitter };
+        let run = Run { name, policy: Some(combination.policy.clone()), whole: true, jitter };
         let mut weeks = Weeks::default();
         let row = |done: &_| {
             weeks.add(done);
             Ok(())
         };
-        let Replayed { summary, counts, .. } = common.replay(&run, &watch, row)?;
+        let Replayed { summary, left, .. } = past.replay(&run, &watch, row)?;
         if watch.is_interrupted() {
             return Err(cut_short(summary.jobs));
         }
-        Ok((summary, weeks, counts))
+        Ok((summary, weeks, left))
     };
     let found = watch.show(|| in_parallel(combinations.len() * seeds, replay))?;
     let rows: Vec<Row<'_>> = combinations
@@ -121,8 +129,8 @@ pub(crate) fn run(args: &SweepArgs) -> Outcome {
             "combinations": told,
         }));
     }
-    if let Some((_, _, counts)) = found.first() {
-        tell_of(counts);
+    if let Some((_, _, left)) = found.first() {
+        left.tell();
     }
     print(&table(&rows, sure.as_deref()).text(terminal_width()));
     let best = rows.iter().min_by(|a, b| a.slowdown().total_cmp(&b.slowdown()));
@@ -133,11 +141,13 @@ pub(crate) fn run(args: &SweepArgs) -> Outcome {
     Ok(0)
 }
 
-/// The configuration as it is, then all combinations, the last key's values fastest.
-fn combinations(args: &SweepArgs) -> Result<Vec<Combination>, Failure> {
-    let base = match &args.config {
-        None => Config::default(),
-        Some(path) => {
+/// The configuration as it is, then all combinations, the last key's values fastest. Without a
+/// configuration a log's own policy is changed.
+fn combinations(args: &SweepArgs, logged: Option<&Policy>) -> Result<Vec<Combination>, Failure> {
+    let base = match (&args.config, logged) {
+        (None, None) => Config::default(),
+        (None, Some(logged)) => Config { policy: logged.into(), ..Config::default() },
+        (Some(path), _) => {
             Source::find(Some(path)).read().map_err(|error| Failure::new(error.to_string()))?
         }
     };
@@ -160,10 +170,25 @@ fn combinations(args: &SweepArgs) -> Result<Vec<Combination>, Failure> {
     }
     all.insert(0, Vec::new());
     let found = all.into_iter().map(|settings| {
-        let policy = Policy { count_usage: false, ..policy(&base, &settings)? };
+        let policy = beside(policy(&base, &settings)?, logged);
         Ok(Combination { settings, policy })
     });
     found.collect()
+}
+
+/// A policy of the section with what the section does not say: of a log its own, and in a trace
+/// nobody's use is counted.
+fn beside(policy: Policy, logged: Option<&Policy>) -> Policy {
+    let Some(logged) = logged else { return Policy { count_usage: false, ..policy } };
+    let devices =
+        DevicePolicy { typical_shares: logged.devices.typical_shares.clone(), ..policy.devices };
+    Policy {
+        count_usage: logged.count_usage,
+        priority: logged.priority.clone(),
+        preemption: logged.preemption.clone(),
+        devices,
+        ..policy
+    }
 }
 
 /// The policy of a configuration with some settings changed.

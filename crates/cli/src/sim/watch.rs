@@ -52,6 +52,11 @@ impl Watch {
         Counted(file, self.clone())
     }
 
+    /// So much of the work is done that is not in a file.
+    pub(super) fn passed(&self, amount: u64) {
+        self.0.read.fetch_add(amount, Ordering::Relaxed);
+    }
+
     /// An error where somebody interrupted.
     pub(super) fn go_on(&self) -> io::Result<()> {
         match self.0.interrupted.load(Ordering::Relaxed) {

@@ -92,4 +92,15 @@ fn what_is_on_record_is_planned_anew_beside_the_daemon() {
     let told = replay(&["--by-user"]);
     assert!(told.contains("\"policy\": \"as logged\"") && told.contains("\"by_user\""), "{told}");
     assert!(told.contains("\"unfit\": 0") && told.contains("\"endless\": 0"), "{told}");
+    let report = place.path("report.html");
+    let words = ["sim", "compare", state, "--policy", "fifo", "--json", "--report"];
+    let told = said(&place.muster(&[&words[..], &[report.to_str().unwrap()]].concat()));
+    assert!(told.contains("\"policy\": \"as logged\"") && told.contains("\"fifo\""), "{told}");
+    assert!(told.contains("\"made_anew\""), "{told}");
+    assert!(std::fs::read_to_string(report).unwrap().contains("as logged"));
+    let sweep = |words: &[&str]| said(&place.muster(&[&["sim", "sweep", state], words].concat()));
+    let told = sweep(&["guard_first=300,500"]);
+    assert!(told.contains("as it is") && told.contains("guard_first=500"), "{told}");
+    assert!(told.contains("events in the log"), "{told}");
+    assert!(sweep(&["guard_first=300", "--seeds", "2"]).contains("not of muster's own log"));
 }

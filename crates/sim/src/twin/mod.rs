@@ -26,7 +26,7 @@ pub use faults::{FaultCounts, Faults};
 pub use foresee::{Foreseeing, Foreseen, QUANTILES, Score, foresee, score};
 pub use metrics::{BOUND_S, Summary, Totals};
 pub use named::{Estimates, NAMES, PolicyName, UnknownPolicy, learned};
-pub use own::{LogCounts, LoggedRuns, OwnLog};
+pub use own::{Instead, LogCounts, LoggedRuns, OwnLog};
 pub use users::{UserSummary, Users};
 
 use crate::trace::{SwfJob, TraceError};

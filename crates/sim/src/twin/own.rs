@@ -16,6 +16,7 @@ use muster_planner::{Budget, Planner};
 use muster_scenario::{Stage, carry_out, end};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// So many rounds follow each other at one instant at most.
 const ROUNDS_MAX: u32 = 1000;
@@ -25,7 +26,17 @@ const ROUNDS_MAX: u32 = 1000;
 pub struct LoggedRuns {
     placed: BTreeMap<JobId, Timestamp>,
     runs: BTreeMap<JobId, LoggedRun>,
-    last: Timestamp,
+    events: u64,
+    policy: Arc<Policy>,
+}
+
+/// What holds in place of a log's policy.
+#[derive(Clone, Debug)]
+pub enum Instead {
+    /// Of this one its order, its backfill and where run times are from.
+    Order(Policy),
+    /// All of this one.
+    All(Policy),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,13 +64,24 @@ impl LoggedRuns {
     pub fn new(begin: &State) -> Self {
         let active = begin.index.active.iter().filter_map(|id| begin.jobs.get(id));
         let placed = active.filter_map(|job| Some((job.id, job.placed?))).collect();
-        Self { placed, ..Self::default() }
+        Self { placed, policy: Arc::clone(&begin.policy), ..Self::default() }
+    }
+
+    /// How many events there were.
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The policy that holds after the last of them.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// Takes up an event of the log.
     pub fn add(&mut self, event: &Event) {
-        self.last = self.last.max(event.at);
+        self.events += 1;
         match &event.kind {
+            EventKind::PolicySet { policy } => self.policy = Arc::new((**policy).clone()),
             EventKind::JobPlaced { job, .. } => {
                 self.placed.insert(*job, event.at);
             }
@@ -86,7 +108,7 @@ pub struct OwnLog<F> {
     now: Timestamp,
     planner: Planner,
     logged: LoggedRuns,
-    policy: Option<Policy>,
+    instead: Option<Instead>,
     /// What is to be looked at, and when: the end of an attempt.
     ends: BTreeSet<(Timestamp, JobId, u32)>,
     /// Attempts that stand still: they are looked at when they go on.
@@ -117,15 +139,14 @@ impl<F> Stage for OwnLog<F> {
 }
 
 impl<F: FnMut(&Finished) -> std::io::Result<()>> OwnLog<F> {
-    /// Begins where the log does. With a policy that one holds in place of the log's: its order, its
-    /// backfill and where run times are from.
-    pub fn new(begin: State, logged: LoggedRuns, policy: Option<Policy>, finished: F) -> Self {
+    /// Begins where the log does, under its own policy or another one.
+    pub fn new(begin: State, logged: LoggedRuns, instead: Option<Instead>, finished: F) -> Self {
         let mut log = Self {
             planner: Planner::new(&begin),
             now: begin.now,
             state: begin,
             logged,
-            policy,
+            instead,
             ends: BTreeSet::new(),
             still: BTreeSet::new(),
             wakes: BTreeSet::new(),
@@ -156,10 +177,10 @@ impl<F: FnMut(&Finished) -> std::io::Result<()>> OwnLog<F> {
     pub fn add(&mut self, event: Event) -> Result<(), super::TwinError> {
         self.counts.events += 1;
         if self.counts.events == 1
-            && let Some(policy) = self.policy.clone()
+            && let Some(instead) = &self.instead
         {
+            let policy = Box::new(instead.of(&self.state.policy));
             self.now = self.now.max(event.at);
-            let policy = Box::new(with(&self.state.policy, &policy));
             self.apply(EventKind::PolicySet { policy })?;
         }
         self.pass(event.at)?;
@@ -204,8 +225,8 @@ impl<F: FnMut(&Finished) -> std::io::Result<()>> OwnLog<F> {
     fn input(&self, kind: EventKind) -> Option<EventKind> {
         match kind {
             EventKind::PolicySet { policy } => {
-                let policy = match &self.policy {
-                    Some(own) => Box::new(with(&policy, own)),
+                let policy = match &self.instead {
+                    Some(instead) => Box::new(instead.of(&policy)),
                     None => policy,
                 };
                 Some(EventKind::PolicySet { policy })
@@ -403,14 +424,19 @@ impl<F: FnMut(&Finished) -> std::io::Result<()>> OwnLog<F> {
     }
 }
 
-/// The log's policy in another order, with other backfill and run times from elsewhere.
-fn with(logged: &Policy, own: &Policy) -> Policy {
-    Policy {
-        order: own.order,
-        backfill: own.backfill,
-        backfill_order: own.backfill_order,
-        run_time: own.run_time,
-        ..logged.clone()
+impl Instead {
+    /// The policy that holds where the log has this one.
+    fn of(&self, logged: &Policy) -> Policy {
+        match self {
+            Self::All(own) => own.clone(),
+            Self::Order(own) => Policy {
+                order: own.order,
+                backfill: own.backfill,
+                backfill_order: own.backfill_order,
+                run_time: own.run_time,
+                ..logged.clone()
+            },
+        }
     }
 }
 
