@@ -15,6 +15,7 @@ pub mod generate;
 pub mod placement;
 mod rename;
 pub mod report;
+pub mod rows;
 mod scenario;
 pub mod trace;
 pub mod twin;

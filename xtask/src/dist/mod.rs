@@ -32,7 +32,7 @@ pub(crate) fn main(words: &[String]) -> Result<(), String> {
 
 /// A released binary has everything.
 fn cargo_build(profile: &str) -> std::process::Command {
-    let what = ["--package", "muster", "--features", "kubernetes", "--profile", profile];
+    let what = ["--package", "muster", "--features", "kubernetes,parquet", "--profile", profile];
     sh::cargo(&[&["build", "--locked"], &what[..]].concat())
 }
 

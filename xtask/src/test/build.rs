@@ -53,6 +53,14 @@ pub(super) fn unit(options: &Options, report: &mut Report) {
         sh::run(&mut sh::bounded(cargo_test(options, &args), UNIT_LIMIT_S))?;
         Ok(String::new())
     });
+    report.check("what only a muster with Parquet has", || {
+        let feature = ["--package", "muster-sim", "--features", "parquet"];
+        let lint = ["--all-targets", "--", "-D", "warnings"];
+        sh::run(&mut sh::cargo(&[&["clippy", "--locked"], &feature[..], &lint].concat()))?;
+        let test = [&feature[..], &["--test", "rows"]].concat();
+        sh::run(&mut sh::bounded(cargo_test(options, &test), UNIT_LIMIT_S))?;
+        Ok(String::new())
+    });
     report.check("made-up cases of the planner", || {
         let (cases, limit) = match options.long {
             true => (LONG_CASES, LONG_LIMIT_S),

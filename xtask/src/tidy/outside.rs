@@ -54,6 +54,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("k8s-openapi", &["engine-k8s"]),
     ("axum", &["daemon"]),
     ("flate2", &["sim"]),
+    ("parquet", &["sim"]),
     ("tower", &["daemon"]),
     ("nvml-wrapper", &["node-metrics"]),
     ("roxmltree", &["node-metrics"]),

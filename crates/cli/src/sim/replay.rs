@@ -1,12 +1,13 @@
 //! `muster sim replay` and `muster sim compare`: a trace under other policies.
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use muster_sim::confidence::{Confidence, Interval, Weeks, confidence};
 use muster_sim::report::{self, Picture, Recorder};
+use muster_sim::rows::{Format, Rows};
 use muster_sim::twin::{self, Finished, LogCounts, PolicyName, Summary, UserSummary};
 use serde_json::json;
 
@@ -29,7 +30,8 @@ pub(crate) struct ReplayArgs {
     /// policy that it was under
     #[arg(long)]
     policy: Option<PolicyName>,
-    /// Write every job to this file, as CSV in the order of their ends
+    /// Write every job to this file in the order of their ends, as CSV; as Parquet where its name ends
+    /// in .parquet
     #[arg(long, value_name = "FILE")]
     jobs: Option<PathBuf>,
     /// Tell of each user's jobs too
@@ -71,10 +73,10 @@ struct Told<'a> {
 pub(crate) fn run(args: &ReplayArgs) -> Outcome {
     let common = &args.common;
     let mut out = match &args.jobs {
-        Some(path) => Some(csv(path)?),
+        Some(path) => Some(rows(path)?),
         None => None,
     };
-    let row = |done: &Finished| out.as_mut().map_or(Ok(()), |out| write_row(out, done));
+    let row = |done: &Finished| out.as_mut().map_or(Ok(()), |out| out.add(done));
     let watch = Watch::begin();
     let past = Past::open(common)?;
     let run = match args.policy {
@@ -83,8 +85,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Outcome {
     };
     watch.expect(past.size());
     let Replayed { summary, users, left, .. } = watch.show(|| past.replay(&run, &watch, row))?;
-    if let (Some(out), Some(path)) = (&mut out, &args.jobs) {
-        out.flush().map_err(|error| at(path, &error))?;
+    if let (Some(out), Some(path)) = (out, &args.jobs) {
+        out.finish().map_err(|error| at(path, &error))?;
     }
     let jobs = summary.jobs;
     if common.json {
@@ -199,31 +201,17 @@ pub(super) fn span(interval: Interval, decimals: usize) -> String {
     format!("{low:.decimals$} to {high:.decimals$}")
 }
 
-fn csv(path: &Path) -> Result<BufWriter<File>, Failure> {
-    let begin = || {
-        let mut out = BufWriter::new(File::create(path)?);
-        let title = "job,user,processors,submit_s,start_s,wait_s,run_s,requested_s";
-        writeln!(out, "{title},bounded_slowdown")?;
-        Ok(out)
-    };
+/// Begins the table of jobs; what it is to be is told by its name.
+fn rows(path: &Path) -> Result<Rows<BufWriter<File>>, Failure> {
+    let format = Format::of(path);
+    if !format.is_built() {
+        let code = "E_PARQUET_NOT_BUILT";
+        let text = "this muster was built without Parquet";
+        let hint = "hint: a released binary has it; a name in .csv writes lines";
+        return Err(Failure::new(format!("{text} [{code}]\n{hint}")));
+    }
+    let begin = || Rows::new(BufWriter::new(File::create(path)?), format);
     begin().map_err(|error| at(path, &error))
-}
-
-fn write_row(out: &mut impl std::io::Write, done: &Finished) -> std::io::Result<()> {
-    let job = &done.job;
-    writeln!(
-        out,
-        "{},{},{},{},{},{},{},{},{}",
-        job.number,
-        job.user,
-        job.requested,
-        job.submit,
-        done.start,
-        done.wait(),
-        job.run,
-        job.requested_time,
-        done.bounded_slowdown(),
-    )
 }
 
 /// The tables for people: of all jobs; what broke and what it cost, where that is known; of users.
