@@ -274,6 +274,7 @@ impl<F> Seer<F> {
             state: twin.state.clone(),
             estimates: twin.estimates,
             partitions: twin.partitions.clone(),
+            specs: BTreeMap::new(),
             live,
             first: twin.first,
             started: running.len() as u64,

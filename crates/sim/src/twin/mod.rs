@@ -37,13 +37,19 @@ use muster_model::{
 };
 use muster_planner::{Budget, Planner};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use faults::{Breakage, HITS_MAX, Turn};
 
 /// The partition of a pool of processors, and its node.
 const POOL: &str = "pool";
+
+/// The name of every job: traces have none.
+const JOB: &str = "job";
+
+/// So many requests are kept to be shared.
+const SPECS_MOST: usize = 4096;
 
 /// So many ended jobs are forgotten together.
 const FORGET_AT: usize = 64;
@@ -146,6 +152,8 @@ struct Twin {
     planner: Planner,
     estimates: Estimates,
     partitions: Vec<String>,
+    /// What jobs ask for, once for all alike: user, group, processors, time.
+    specs: BTreeMap<(u32, u32, u32, Seconds), Arc<JobSpec>>,
     /// Jobs by id from `first` on; those that are over at the front are dropped.
     live: VecDeque<Live>,
     first: u32,
@@ -258,6 +266,7 @@ impl Twin {
             state,
             estimates: setting.estimates,
             partitions: vec![POOL.to_owned()],
+            specs: BTreeMap::new(),
             live: VecDeque::new(),
             first: 1,
             ends: BinaryHeap::new(),
@@ -303,21 +312,33 @@ impl Twin {
     fn submit(&mut self, job: SwfJob) -> Result<u32, ApplyError> {
         let id = self.first + self.live.len() as u32;
         let asked = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
-        let spec = JobSpec {
-            owner: Owner {
-                uid: u32::try_from(job.user).unwrap_or(NOBODY),
-                gid: asked(job.group.max(0)),
-                user: String::new(),
-            },
-            partitions: self.partitions.clone(),
-            request: Request { cpus_per_task: Some(asked(job.requested)), ..Request::default() },
-            time_limit: Some(TimeLimit::Of(self.estimates.limit(&job))),
-            requeue: self.breakage.is_some(),
-            ..JobSpec::default()
+        let owner = Owner {
+            uid: u32::try_from(job.user).unwrap_or(NOBODY),
+            gid: asked(job.group.max(0)),
+            user: String::new(),
         };
+        let (cpus, limit) = (asked(job.requested), self.estimates.limit(&job));
+        let key = (owner.uid, owner.gid, cpus, limit);
+        if self.specs.len() >= SPECS_MOST {
+            self.specs.clear();
+        }
+        let requeue = self.breakage.is_some();
+        let partitions = &self.partitions;
+        let spec = self.specs.entry(key).or_insert_with(|| {
+            Arc::new(JobSpec {
+                name: JOB.to_owned(),
+                owner,
+                partitions: partitions.clone(),
+                request: Request { cpus_per_task: Some(cpus), ..Request::default() },
+                time_limit: Some(TimeLimit::Of(limit)),
+                requeue,
+                ..JobSpec::default()
+            })
+        });
+        let specs = vec![Arc::clone(spec)];
         let new = Live { job, start: None, attempt: 0, kept: 0, lost: 0, gone: false, over: false };
         self.live.push_back(new);
-        let kind = EventKind::JobSubmitted { first: JobId(id), specs: vec![Arc::new(spec)] };
+        let kind = EventKind::JobSubmitted { first: JobId(id), specs };
         self.event(job.submit, kind)?;
         Ok(id)
     }
