@@ -6,6 +6,11 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+mod foreseen;
+mod long;
+mod placed;
+mod published;
+
 use super::figure::{Bound, Figure, render};
 use crate::args::Args;
 use crate::stage::table;
@@ -54,10 +59,11 @@ struct Row {
     seconds: f64,
 }
 
-/// `cargo xtask bench sim [--json FILE]`.
+/// `cargo xtask bench sim [--json FILE] [--quick]`; quick leaves out what takes minutes.
 pub(super) fn main(words: &[String]) -> Result<(), String> {
     let mut args = Args::new(words);
     let json = args.value("--json")?.map(PathBuf::from);
+    let quick = args.switch("--quick");
     args.finish()?;
     sh::run(&mut sh::cargo(&["build", "--release", "--locked", "--package", "muster"]))?;
     let binary = root::target().join("release/muster");
@@ -90,6 +96,25 @@ pub(super) fn main(words: &[String]) -> Result<(), String> {
     if let Some(easy) = rows.iter().find(|row| row.trace == "kth-sp2" && row.policy == "easy") {
         figures.extend(against_others(easy, &folder)?);
     }
+    figures.extend(published::default_policy(&rows));
+    let kth = folder.join("kth-sp2.swf.gz");
+    if kth.exists() {
+        figures.extend(published::figures(&binary, &kth)?);
+    }
+    let place = root::target().join("bench-sim");
+    std::fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    figures.extend(long::overload(&binary, &place)?);
+    if !quick {
+        for (trace, _) in TRACES {
+            let file = folder.join(format!("{trace}.swf.gz"));
+            if file.exists() {
+                println!("-- starts foreseen on {trace}");
+                figures.extend(foreseen::figures(&binary, trace, &file)?);
+            }
+        }
+        figures.extend(placed::figures(&binary, &folder)?);
+        figures.extend(long::year(&binary, &place)?);
+    }
     println!("\n{}\n{}", told(&rows), render(&figures));
     let file = json.unwrap_or_else(|| root::target().join("bench-sim.json"));
     let replays: Vec<Value> = rows.iter().map(Row::json).collect();
@@ -110,15 +135,25 @@ fn traces() -> PathBuf {
 
 /// Replays a trace some times: what it came to, and the quickest run.
 fn replay(binary: &Path, trace: &Path, policy: &str) -> Result<(Value, f64), String> {
+    replay_with(binary, trace, &["--policy", policy], RUNS)
+}
+
+/// The same with other words, and so often.
+fn replay_with(
+    binary: &Path,
+    trace: &Path,
+    words: &[&str],
+    runs: usize,
+) -> Result<(Value, f64), String> {
     let mut best = f64::INFINITY;
     let mut summary = Value::Null;
-    for _ in 0..RUNS {
+    for _ in 0..runs {
         let mut command = sh::command(binary);
-        command.args(["sim", "replay", "--json", "--policy", policy]).arg(trace);
+        command.args(["sim", "replay", "--json"]).args(words).arg(trace);
         let begin = Instant::now();
         let text = sh::read(&mut command)?;
         best = best.min(begin.elapsed().as_secs_f64());
-        summary = serde_json::from_str(&text).map_err(|error| format!("{policy}: {error}"))?;
+        summary = serde_json::from_str(&text).map_err(|error| format!("{words:?}: {error}"))?;
     }
     Ok((summary, best))
 }
