@@ -71,7 +71,8 @@ fn parts_that_make_a_whole_lie_together() {
 #[test]
 fn a_seed_decides_everything() {
     let pods = pods("p,4000,1,1,460,\nq,8000,1,1,1000,T4\nr,2000,1,0,0,\n");
-    for placing in [Placing::Random, Placing::GpuPacking, Placing::Muster] {
+    let kinds = [Placing::Random, Placing::GpuPacking, Placing::Muster, Placing::MusterSpread];
+    for placing in kinds {
         let run = |seed| fill(&nodes(), &pods, placing, 1300, seed).unwrap();
         assert_eq!(run(7), run(7));
     }
@@ -79,6 +80,25 @@ fn a_seed_decides_everything() {
 
 fn list(name: &str) -> Option<PathBuf> {
     muster_test_kit::trace(&format!("fgd/{name}"))
+}
+
+/// On two nodes alike the second of two jobs goes beside the first or to the other node.
+#[test]
+fn nodes_are_filled_or_shared_out() {
+    let nodes = openb_nodes(
+        "sn,cpu_milli,memory_mib,gpu,model\na,64000,9,2,T4\nb,64000,9,2,T4\n".as_bytes(),
+    );
+    // What needs all of a node comes last and fits only where the others lie together.
+    let both = pods("p,1000,1,1,1000,\np,1000,1,1,1000,\n");
+    let wide = pods("q,1000,1,2,1000,\n");
+    let refused = |placing, seed| {
+        let mut all = both.clone();
+        all.extend(wide.clone());
+        fill(nodes.as_ref().unwrap(), &all, placing, 1000, seed).unwrap().refused
+    };
+    let sum = |placing| (0..20).map(|seed| refused(placing, seed)).sum::<u32>();
+    assert_eq!(sum(Placing::MusterPack), 0);
+    assert!(sum(Placing::MusterSpread) > 0);
 }
 
 /// One seed of the quick policies; the mean of ten is in the documentation, by `muster sim placement`.

@@ -35,6 +35,8 @@ pub enum Placing {
     Fgd,
     /// muster's planner under `nodes = "pack"`.
     MusterPack,
+    /// muster's planner under `nodes = "spread"`.
+    MusterSpread,
     /// muster's planner under `nodes = "least_waste"`, told nothing of the jobs to come.
     MusterBlind,
     /// The same, told what jobs typically ask for, as FGD is.
@@ -42,7 +44,7 @@ pub enum Placing {
 }
 
 /// The names, in the order of [`Placing`].
-pub const PLACINGS: [&str; 9] = [
+pub const PLACINGS: [&str; 10] = [
     "random",
     "dot-product",
     "gpu-clustering",
@@ -50,11 +52,12 @@ pub const PLACINGS: [&str; 9] = [
     "best-fit",
     "fgd",
     "muster-pack",
+    "muster-spread",
     "muster-blind",
     "muster",
 ];
 
-const ALL: [Placing; 9] = [
+const ALL: [Placing; 10] = [
     Placing::Random,
     Placing::DotProduct,
     Placing::GpuClustering,
@@ -62,6 +65,7 @@ const ALL: [Placing; 9] = [
     Placing::BestFit,
     Placing::Fgd,
     Placing::MusterPack,
+    Placing::MusterSpread,
     Placing::MusterBlind,
     Placing::Muster,
 ];
@@ -124,7 +128,7 @@ pub fn fill(
     let all: u64 = order.iter().map(|node| u64::from(node.gpus) * 1000).sum();
     let arrivals = arrivals(pods, all * u64::from(load) / 1000, &mut draw);
     let mut placer: Box<dyn Placer> = match placing {
-        Placing::Muster | Placing::MusterBlind | Placing::MusterPack => {
+        Placing::Muster | Placing::MusterBlind | Placing::MusterPack | Placing::MusterSpread => {
             Box::new(own::Own::new(&order, pods, placing)?)
         }
         _ => Box::new(studied::Studied::new(&order, pods, &arrivals, placing)),

@@ -37,6 +37,7 @@ impl Own {
             count_usage: false,
             nodes: match placing {
                 Placing::MusterPack => NodeChoice::Pack,
+                Placing::MusterSpread => NodeChoice::Spread,
                 _ => NodeChoice::LeastWaste,
             },
             devices: match placing {

@@ -49,7 +49,7 @@ const POOL: &str = "pool";
 const JOB: &str = "job";
 
 /// So many requests are kept to be shared.
-const SPECS_MOST: usize = 4096;
+const SPECS_MOST: usize = 256;
 
 /// So many ended jobs are forgotten together.
 const FORGET_AT: usize = 64;
