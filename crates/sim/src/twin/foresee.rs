@@ -8,6 +8,9 @@
 //! Who comes later and passes is not in it, so the quantiles of these starts are then moved by how far
 //! earlier ones were off: by the same quantile of the ratios between waits that were seen and waits
 //! that had been foreseen (in the manner of conformal prediction: Vovk, Gammerman and Shafer, 2005).
+//! Which quantile of the ratios that is, is corrected by every outcome, so that as many starts come
+//! before each instant as ought to, however what comes differs from what was (adaptive conformal
+//! inference: Gibbs and Candes, NeurIPS 2021).
 //! Nothing that is used was unknown at that moment.
 
 use super::{Finished, Live, Setting, Twin, TwinError, Watcher, drive};
@@ -32,6 +35,8 @@ const OF_ALL: usize = 500;
 const KNOWN: usize = 4;
 /// So often a part is drawn that is more than what ran already.
 const TRIES: usize = 20;
+/// How far an outcome moves the level at which a quantile is taken.
+const STEP: f64 = 0.005;
 /// Waits of some seconds are as good as none: so much is added before ratios are taken.
 const GRAIN_S: f64 = 60.0;
 
@@ -130,6 +135,7 @@ pub fn foresee(
         all: VecDeque::new(),
         open: BTreeMap::new(),
         ratios: Default::default(),
+        levels: QUANTILES,
         waited: 0,
         found,
     };
@@ -153,6 +159,8 @@ struct Seer<F> {
     open: BTreeMap<i64, Open>,
     /// By quantile: how far waits were from what had been foreseen, as ratios.
     ratios: [VecDeque<f64>; 3],
+    /// At which level of them each is taken.
+    levels: [f64; 3],
     waited: u64,
     found: F,
 }
@@ -209,6 +217,10 @@ impl<F: FnMut(&Foreseen) -> std::io::Result<()>> Watcher for Seer<F> {
             push(ring, (waited_s as f64 + GRAIN_S) / (raw + GRAIN_S), SEEN_MOST);
         }
         let Some(wait_s) = open.told else { return Ok(()) };
+        for ((level, told), part) in self.levels.iter_mut().zip(wait_s).zip(QUANTILES) {
+            let before = f64::from(u8::from(waited_s as f64 <= told));
+            *level = (*level + STEP * (part - before)).clamp(0.0, 1.0);
+        }
         let (submit_s, wait_by_limits_s) = (job.submit, open.by_limits);
         (self.found)(&Foreseen { job: job.number, submit_s, wait_s, wait_by_limits_s, waited_s })
     }
@@ -218,13 +230,13 @@ impl<F> Seer<F> {
     /// Quantiles moved by how far earlier ones were off; `None` before enough was seen.
     fn moved(&self, raw: [f64; 3]) -> Option<[f64; 3]> {
         let mut told = raw;
-        for ((told, ratios), part) in told.iter_mut().zip(&self.ratios).zip(QUANTILES) {
+        for ((told, ratios), level) in told.iter_mut().zip(&self.ratios).zip(self.levels) {
             if ratios.len() < SEEN_LEAST {
                 return None;
             }
             let mut sorted: Vec<f64> = ratios.iter().copied().collect();
             sorted.sort_by(f64::total_cmp);
-            *told = ((*told + GRAIN_S) * quantile(&sorted, part) - GRAIN_S).max(0.0);
+            *told = ((*told + GRAIN_S) * quantile(&sorted, level) - GRAIN_S).max(0.0);
         }
         told.sort_by(f64::total_cmp);
         Some(told)
