@@ -9,7 +9,8 @@ use crate::bench::{Bound, Figure};
 const LEARNED: &str = "--estimates=learned";
 
 /// What is replayed, and the average bounded slowdown and flow time that come out (Gaussier, Glesser,
-/// Reis and Trystram, SC 2015); a flow time of nought is not told.
+/// Reis and Trystram, SC 2015; those with learned run times by a simulation that was written from the
+/// study's description without the core); a flow time of nought is not told.
 const FIGURES: [(&str, &[&str], f64, f64); 10] = [
     ("EASY", &["--policy=easy"], 92.576_539_733_629_5, 15_696.798_181_243_6),
     ("EASY++", &["--policy=easy-sjbf"], 69.405_400_580_303_5, 14_764.002_668_445_6),
