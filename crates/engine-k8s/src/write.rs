@@ -4,7 +4,7 @@ use crate::read::PodKey;
 use crate::{Cluster, K8sError};
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::Request;
 use kube::core::params::GetParams;
 use muster_model::Timestamp;
@@ -134,16 +134,31 @@ impl Cluster {
                 "namespace": note.pod.namespace, "uid": note.uid},
         });
         let url = format!("/apis/events.k8s.io/v1/namespaces/{}/events", note.pod.namespace);
-        self.post(&url, &event).await.map(drop)
+        self.create(&url, &event).await.map(drop)
     }
 
-    /// Makes an object; gives it as it is then.
-    pub(crate) async fn post(&self, url: &str, object: &impl Serialize) -> Result<Value, K8sError> {
+    /// Makes an object of the kind that is at `url` (`/api/v1/namespaces/default/pods`); gives it as
+    /// it is then.
+    ///
+    /// # Errors
+    /// [`K8sError`].
+    pub async fn create(&self, url: &str, object: &impl Serialize) -> Result<Value, K8sError> {
         let data = serde_json::to_vec(object).unwrap_or_default();
         let request = Request::new(url)
             .create(&PostParams::default(), data)
             .map_err(|e| K8sError::Refused { code: 400, said: e.to_string() })?;
         self.within(self.client.request(request)).await
+    }
+
+    /// Deletes every object of the kind that is at `url`.
+    ///
+    /// # Errors
+    /// [`K8sError`].
+    pub async fn delete_all(&self, url: &str) -> Result<(), K8sError> {
+        let request = Request::new(url)
+            .delete_collection(&DeleteParams::default(), &ListParams::default())
+            .map_err(|e| K8sError::Refused { code: 400, said: e.to_string() })?;
+        self.within(self.client.request::<Value>(request)).await.map(drop)
     }
 
     /// An object as it is.

@@ -78,7 +78,7 @@ async fn make(cluster: &Cluster, namespace: &str, objects: Objects) -> Result<()
 impl Cluster {
     /// Makes an object; gives it as it is then. One of its name that is there already is it.
     async fn make(&self, url: &str, object: Value) -> Result<Value, K8sError> {
-        let made = self.post(url, &object).await;
+        let made = self.create(url, &object).await;
         let taken = matches!(&made, Err(K8sError::Refused { code: 409, .. }));
         if !taken {
             return made;
