@@ -2,97 +2,71 @@
 //!
 //! Written from Kubernetes' words: it compares names and values and asks nobody else.
 
-use crate::fit::New;
+use crate::beside::Beside;
 use crate::{Rule, Violation};
 use muster_model::affinity::BARRING;
-use muster_model::{
-    Affinity, Heed, Job, JobSpec, Node, NodeId, Placement, SpreadRule, Start, State, Term,
-};
-use std::collections::BTreeMap;
-
-/// A job with the nodes that it is on.
-type There<'a> = (&'a JobSpec, Vec<&'a Node>);
+use muster_model::{Affinity, Heed, Job, JobSpec, Node, SpreadRule, Start, State, Term};
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// Each start against what runs and what starts before it.
 pub(crate) fn check(state: &State, starts: &[&Start], found: &mut Vec<Violation>) {
-    let rules = |job: &Job| job.spec.request.affinity.is_some();
-    let active = || state.index.active.iter().filter_map(|id| state.jobs.get(id));
-    let starting = || starts.iter().filter_map(|s| state.jobs.get(&s.job));
-    let tainted = || {
-        let ids = starts.iter().flat_map(|s| &s.placement.nodes).map(|share| share.node);
-        ids.filter_map(|id| state.nodes.get(&id)).any(|node| !node.taints.is_empty())
-    };
-    if !active().chain(starting()).any(|job| rules(job)) && !tainted() {
+    if starts.is_empty() {
         return;
     }
-    let mut there: Vec<There<'_>> = active()
-        .filter_map(|job| Some((job.spec.as_ref(), on(state, job.placement.as_deref()?))))
-        .collect();
+    // Who is where matters only to those that look at others, and to those whom others keep away.
+    let starting = || starts.iter().filter_map(|start| state.jobs.get(&start.job));
+    let mut running = state.index.active.iter().filter_map(|id| state.jobs.get(id));
+    let matters = starting().any(|job| looks_at_jobs(job))
+        || running.any(|job| !affinity(&job.spec).apart.required.is_empty());
+    let mut beside = if matters { Beside::what_runs(state) } else { Beside::nobody(state) };
     for (at, start) in starts.iter().enumerate() {
         let Some(job) = state.jobs.get(&start.job) else { continue };
-        let nodes = on(state, &start.placement);
+        let nodes = beside.nodes(&start.placement);
         let partition = &start.placement.partition;
-        let wrong_now = wrong(state, partition, &job.spec, &nodes, &there);
+        let wrong_now = wrong(&beside, partition, &job.spec, &nodes);
         // Components start together: one may stand by those that are written after it.
-        let before = there.len();
         if !wrong_now.is_empty() && job.het.is_some() {
-            there.extend(starts[at + 1..].iter().filter_map(|other| {
-                let peer = state.jobs.get(&other.job)?;
-                let of_job = peer.het.map(|part| part.leader) == job.het.map(|part| part.leader);
-                of_job.then(|| (peer.spec.as_ref(), on(state, &other.placement)))
-            }));
+            let mut with_peers = beside.clone();
+            for other in &starts[at + 1..] {
+                let Some(peer) = state.jobs.get(&other.job) else { continue };
+                if peer.het.map(|part| part.leader) == job.het.map(|part| part.leader) {
+                    with_peers.add(&peer.spec, with_peers.nodes(&other.placement));
+                }
+            }
+            if with_peers.len() > beside.len()
+                && wrong(&with_peers, partition, &job.spec, &nodes).is_empty()
+            {
+                beside.add(&job.spec, nodes);
+                continue;
+            }
         }
-        let beside_all =
-            there.len() > before && wrong(state, partition, &job.spec, &nodes, &there).is_empty();
-        there.truncate(before);
-        for (rule, detail) in wrong_now.into_iter().filter(|_| !beside_all) {
+        for (rule, detail) in wrong_now {
             found.push(Violation::of(rule, job.id, detail));
         }
-        there.push((&job.spec, nodes));
+        beside.add(&job.spec, nodes);
     }
 }
 
-/// All that runs and all that the plan starts.
-pub(crate) struct Beside<'a> {
-    there: Vec<There<'a>>,
-}
-
-impl<'a> Beside<'a> {
-    pub(crate) fn of(state: &'a State, new: &[New<'a>]) -> Self {
-        let running = state.index.active.iter().filter_map(|id| state.jobs.get(id));
-        let running =
-            running.filter_map(|j| Some((j.spec.as_ref(), on(state, j.placement.as_deref()?))));
-        let new = new.iter().map(|n| (n.job.spec.as_ref(), on(state, n.placement)));
-        Self { there: running.chain(new).collect() }
-    }
-
-    /// True where a job may be on these nodes beside all of those.
-    pub(crate) fn allows(
-        &self,
-        state: &State,
-        partition: &str,
-        job: &Job,
-        nodes: &[&Node],
-    ) -> bool {
-        wrong(state, partition, &job.spec, nodes, &self.there).is_empty()
-    }
+/// True where a job may be on these nodes of the partition beside all of those.
+pub(crate) fn allows<'a>(
+    beside: &Beside<'a>,
+    partition: &str,
+    job: &Job,
+    nodes: &[&'a Node],
+) -> bool {
+    wrong(beside, partition, &job.spec, nodes).is_empty()
 }
 
 /// True where labels and taints let the job be on the node at all.
 pub(crate) fn suits(job: &Job, node: &Node) -> bool {
-    let none = Affinity::default();
-    let own = job.spec.request.affinity.as_deref().unwrap_or(&none);
+    let own = affinity(&job.spec);
     barring(node, own).is_none() && wanted(node, own) && can_be_had(node, own)
 }
 
 /// True where the job says something about other jobs.
 pub(crate) fn looks_at_jobs(job: &Job) -> bool {
     job.spec.request.affinity.as_ref().is_some_and(|a| a.looks_at_jobs())
-}
-
-fn on<'a>(state: &'a State, placement: &Placement) -> Vec<&'a Node> {
-    let ids = placement.nodes.iter().map(|share| share.node);
-    ids.filter_map(|id| state.nodes.get(&id)).map(AsRef::as_ref).collect()
 }
 
 fn picks(selector: &Term, spec: &JobSpec) -> bool {
@@ -107,30 +81,13 @@ fn picks(selector: &Term, spec: &JobSpec) -> bool {
     })
 }
 
-/// The name of a node's place under a key.
-fn place(state: &State, key: &str, node: &Node) -> Option<String> {
-    if key == "node" {
-        return Some(node.name.clone());
-    }
-    let levels = state.topology.level_count(state.nodes.values().map(AsRef::as_ref));
-    match state.topology.level_named(key, levels) {
-        Some(level) => {
-            let paths = state.topology.paths(&[node]);
-            paths.get(&node.id)?.get(level).copied().flatten().map(str::to_owned)
-        }
-        None => node.labels.get(key).cloned(),
-    }
-}
-
-fn wrong(
-    state: &State,
+fn wrong<'a>(
+    beside: &Beside<'a>,
     partition: &str,
     spec: &JobSpec,
-    nodes: &[&Node],
-    there: &[There<'_>],
+    nodes: &[&'a Node],
 ) -> Vec<(Rule, String)> {
-    let none = Affinity::default();
-    let own = spec.request.affinity.as_deref().unwrap_or(&none);
+    let own = affinity(spec);
     let mut found = Vec::new();
     for node in nodes {
         if let Some(taint) = barring(node, own) {
@@ -143,31 +100,50 @@ fn wrong(
             found.push((Rule::NodeAffinity, format!("its volumes are not on node {}", node.name)));
         }
     }
-    let meet = |key: &str, a: &[&Node], b: &[&Node]| {
-        let places = |nodes: &[&Node]| -> Vec<String> {
-            nodes.iter().filter_map(|n| place(state, key, n)).collect()
-        };
-        let (a, b) = (places(a), places(b));
-        a.iter().any(|place| b.contains(place))
-    };
-    for (other, at) in there {
-        let theirs = other.request.affinity.iter().flat_map(|a| &a.apart.required);
-        let theirs = theirs.filter(|t| picks(&t.selector, spec));
-        let ours = own.apart.required.iter().filter(|t| picks(&t.selector, other));
-        if let Some(term) = theirs.chain(ours).find(|t| meet(&t.key, nodes, at)) {
-            let detail = format!("is beside job {}, against apart({term})", other.name);
-            found.push((Rule::AntiAffinity, detail));
-            break;
-        }
+    if let Some(detail) = together(beside, spec, own, nodes) {
+        found.push((Rule::AntiAffinity, detail));
     }
-    if let Some(detail) = not_near(state, spec, own, nodes, there) {
+    if let Some(detail) = not_near(beside, spec, own, nodes) {
         found.push((Rule::JobAffinity, detail));
     }
     let hard = own.spread.iter().filter(|rule| !rule.soft);
-    for rule in hard.filter(|rule| !even(state, partition, spec, own, rule, nodes, there)) {
+    for rule in hard.filter(|rule| !even(beside, partition, spec, own, rule, nodes)) {
         found.push((Rule::Spread, format!("makes the jobs uneven over {}", rule.key)));
     }
     found
+}
+
+/// What a job asks of what is around it.
+pub(crate) fn affinity(spec: &JobSpec) -> &Affinity {
+    static NONE: LazyLock<Affinity> = LazyLock::new(Affinity::default);
+    spec.request.affinity.as_deref().unwrap_or(&NONE)
+}
+
+/// A job in the same place that one of the two keeps away from.
+fn together<'a>(
+    beside: &Beside<'a>,
+    spec: &JobSpec,
+    own: &Affinity,
+    nodes: &[&'a Node],
+) -> Option<String> {
+    let against = |other: &JobSpec, term| {
+        Some(format!("is beside job {}, against apart({term})", other.name))
+    };
+    for term in &own.apart.required {
+        let there = beside.in_places_of(&term.key, nodes);
+        if let Some(other) = there.into_iter().find(|other| picks(&term.selector, other)) {
+            return against(other, term);
+        }
+    }
+    for key in beside.kept_apart_by() {
+        for other in beside.in_places_of(key, nodes) {
+            let mut theirs = affinity(other).apart.required.iter().filter(|t| t.key == key);
+            if let Some(term) = theirs.find(|term| picks(&term.selector, spec)) {
+                return against(other, term);
+            }
+        }
+    }
+    None
 }
 
 /// True where one of the required terms holds, if there are any.
@@ -193,30 +169,30 @@ fn barring(node: &Node, own: &Affinity) -> Option<String> {
     node.taints.iter().find(bad).map(ToString::to_string)
 }
 
-fn not_near(
-    state: &State,
+fn not_near<'a>(
+    beside: &Beside<'a>,
     spec: &JobSpec,
     own: &Affinity,
-    nodes: &[&Node],
-    there: &[There<'_>],
+    nodes: &[&'a Node],
 ) -> Option<String> {
     let terms = &own.near.required;
     if terms.is_empty() {
         return None;
     }
     let all = |spec: &JobSpec| terms.iter().all(|t| picks(&t.selector, spec));
-    let like: Vec<&Node> = there.iter().filter(|(s, _)| all(s)).flat_map(|t| t.1.clone()).collect();
-    let known = |key: &str| -> Vec<String> {
-        like.iter().filter_map(|node| place(state, key, node)).collect()
+    let like: Vec<&Node> =
+        beside.all().filter(|(s, _)| all(s)).flat_map(|(_, at)| at.iter().copied()).collect();
+    let known = |key: &str| -> BTreeSet<&str> {
+        like.iter().filter_map(|node| beside.place(key, node)).collect()
     };
     let first = terms.iter().all(|t| known(&t.key).is_empty()) && all(spec);
     for term in terms {
-        let mine: Vec<Option<String>> = nodes.iter().map(|n| place(state, &term.key, n)).collect();
+        let mine: Vec<Option<&str>> = nodes.iter().map(|n| beside.place(&term.key, n)).collect();
         let good = if first {
             mine.iter().all(|p| p.is_some() && *p == mine[0])
         } else {
             let known = known(&term.key);
-            mine.iter().all(|p| p.as_ref().is_some_and(|p| known.contains(p)))
+            mine.iter().all(|p| p.is_some_and(|p| known.contains(p)))
         };
         if !good {
             return Some(format!("is not near({term})"));
@@ -225,45 +201,35 @@ fn not_near(
     None
 }
 
-fn even(
-    state: &State,
+/// True where the job on these nodes leaves the places under the rule's key even enough.
+fn even<'a>(
+    beside: &Beside<'a>,
     partition: &str,
     spec: &JobSpec,
     own: &Affinity,
     rule: &SpreadRule,
-    nodes: &[&Node],
-    there: &[There<'_>],
+    nodes: &[&'a Node],
 ) -> bool {
-    let counts = |node: &Node| {
+    let counts = |node: &'a Node| {
         // A node without a place under one of the rules counts for none of them.
         let mut hard = own.spread.iter().filter(|rule| !rule.soft);
         let labels = rule.node_affinity == Heed::Ignore || wanted(node, own);
         labels
-            && hard.all(|rule| place(state, &rule.key, node).is_some())
+            && hard.all(|rule| beside.place(&rule.key, node).is_some())
             && (rule.taints == Heed::Ignore || barring(node, own).is_none())
     };
-    let members = state.partitions.get(partition);
-    let eligible: BTreeMap<NodeId, String> = members
-        .into_iter()
-        .flat_map(|p| state.partition_nodes(p))
-        .filter(|node| counts(node))
-        .filter_map(|node| Some((node.id, place(state, &rule.key, node)?)))
-        .collect();
-    let mut numbers: BTreeMap<&String, u32> = eligible.values().map(|p| (p, 0)).collect();
-    let selected = there.iter().filter(|(s, _)| picks(&rule.selector, s));
-    let mut all: Vec<&Node> = selected.flat_map(|(_, at)| at.iter().copied()).collect();
+    let mut numbers = beside.numbers(partition, (own, rule), counts, picks);
     if picks(&rule.selector, spec) {
-        all.extend(nodes);
-    }
-    for node in all {
-        if let Some(place) = eligible.get(&node.id) {
-            *numbers.entry(place).or_default() += 1;
+        for node in nodes {
+            if let Some(place) = numbers.places.get(&node.id) {
+                *numbers.of.entry(place).or_default() += 1;
+            }
         }
     }
-    let few = rule.min_domains.is_some_and(|least| numbers.len() < least as usize);
-    let least = if few { 0 } else { numbers.values().copied().min().unwrap_or(0) };
+    let few = rule.min_domains.is_some_and(|least| numbers.of.len() < least as usize);
+    let least = if few { 0 } else { numbers.of.values().copied().min().unwrap_or(0) };
     nodes.iter().all(|node| {
-        let number = eligible.get(&node.id).and_then(|place| numbers.get(place));
+        let number = numbers.places.get(&node.id).and_then(|place| numbers.of.get(place));
         number.is_some_and(|n| n.saturating_sub(least) <= rule.max_skew.max(1))
     })
 }

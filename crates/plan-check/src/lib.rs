@@ -13,6 +13,7 @@
 //! ```
 
 mod affinity;
+mod beside;
 mod devices;
 mod elastic;
 mod eligible;

@@ -3,6 +3,7 @@
 //! The rules are worked out from the state alone: a copy of it in which the victims are gone (or
 //! stand still) must have the room, and one in which one of them stays must not.
 
+use crate::beside::Beside;
 use crate::fit::{When, lies_on, room};
 use crate::keys::Keys;
 use crate::{
@@ -428,7 +429,7 @@ fn needless(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Viola
             continue;
         }
         let after = without(state, plan.now, &gone);
-        let beside = affinity::Beside::of(&after, &new);
+        let beside = Beside::of(&after, &new);
         let fits = order::may_use(&after, plan, job, partition)
             && waiting::some_set(
                 &after,
@@ -442,7 +443,7 @@ fn needless(state: &State, plan: &Plan, preempt: &Preempt, found: &mut Vec<Viola
                 },
                 |rooms| {
                     let nodes: Vec<&Node> = rooms.iter().map(|r| r.node).collect();
-                    beside.allows(&after, &partition.name, job, &nodes)
+                    affinity::allows(&beside, &partition.name, job, &nodes)
                         && lies_on(job, partition, rooms) == Some(true)
                 },
             );

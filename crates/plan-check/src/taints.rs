@@ -3,7 +3,9 @@
 //! Kubernetes' rules (its page on taints and tolerations), worked out node by node.
 
 use crate::{Rule, Violation};
-use muster_model::{Decision, Job, JobId, JobState, NodeId, Plan, State, TaintEffect, Timestamp};
+use muster_model::{
+    Decision, Job, JobId, JobState, Node, NodeId, Plan, State, TaintEffect, Timestamp,
+};
 use std::collections::BTreeSet;
 
 pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
@@ -23,7 +25,16 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
             found.push(Violation::of(Rule::GroundlessEviction, *id, detail));
         }
     }
-    for id in state.index.active.iter().filter(|id| !ended.contains(id)) {
+    let ends_jobs = |node: &Node| node.taints.iter().any(|t| t.effect == TaintEffect::NoExecute);
+    let there: BTreeSet<JobId> = state
+        .nodes
+        .values()
+        .filter(|node| ends_jobs(node))
+        .filter_map(|node| state.index.on_node.get(&node.id))
+        .flatten()
+        .copied()
+        .collect();
+    for id in there.difference(&ended) {
         let Some(job) = state.jobs.get(id).filter(|job| runs(job)) else { continue };
         if let Some((_, taint)) = has_to_leave(state, plan.now, job).first() {
             let detail = format!("stays on a node with taint {taint}");

@@ -3,6 +3,7 @@
 //! A bounded search that finds less than everything but nothing that is not there: jobs that fit
 //! now on nodes without a promise, or that end before any promise begins.
 
+use crate::beside::Beside;
 use crate::fit::{New, Room, When, lies_on, room};
 use crate::keys::Keys;
 use crate::layout::{neighbours, satisfied};
@@ -23,7 +24,7 @@ const NODES_FOR_ALL_SETS: usize = 9;
 pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
     let starts = starts(plan);
     let new = promise::new_starts(state, plan, &starts);
-    let beside = affinity::Beside::of(state, &new);
+    let beside = Beside::of(state, &new);
     // What is free where room is made may be spoken for.
     let spoken_for = preempt::touched(state, plan);
     let promised_rules = plan
@@ -91,7 +92,7 @@ pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
                 |rooms| {
                     let nodes: Vec<&Node> = rooms.iter().map(|r| r.node).collect();
                     topology::few_switches(state, job, plan.now, &nodes)
-                        && beside.allows(state, &partition.name, job, &nodes)
+                        && affinity::allows(&beside, &partition.name, job, &nodes)
                         && lies_on(job, partition, rooms) == Some(true)
                 },
             );

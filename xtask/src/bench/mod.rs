@@ -5,6 +5,7 @@ mod core;
 mod dispatch;
 mod figure;
 mod http;
+mod k8s;
 mod load;
 mod peer;
 mod sim;
@@ -75,23 +76,13 @@ const BENCHES: &[(&str, Measure)] = &[
 
 /// `cargo xtask bench [--only NAME[,NAME]] [--json FILE] [--smoke] [--strict]`.
 pub(crate) fn main(words: &[String]) -> Result<(), String> {
-    if let Some((first, rest)) = words.split_first()
-        && first == "core"
-    {
-        return core::main(rest);
-    }
-    if let Some((first, rest)) = words.split_first()
-        && first == "slurm"
-    {
-        return slurm::main(rest);
-    }
-    if let Some((first, rest)) = words.split_first()
-        && first == "sim"
-    {
-        return sim::main(rest);
-    }
-    if words.first().is_some_and(|first| first == "topology") {
-        return topology::main();
+    match words.split_first() {
+        Some((first, rest)) if first == "core" => return core::main(rest),
+        Some((first, rest)) if first == "k8s" => return k8s::main(rest),
+        Some((first, rest)) if first == "slurm" => return slurm::main(rest),
+        Some((first, rest)) if first == "sim" => return sim::main(rest),
+        Some((first, _)) if first == "topology" => return topology::main(),
+        _ => {}
     }
     let mut args = Args::new(words);
     let small = args.switch("--smoke");

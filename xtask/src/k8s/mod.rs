@@ -6,7 +6,7 @@ mod command;
 mod conf;
 
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 
 use crate::bed::{Ground, free_ports};
 use crate::{need, sh};
@@ -122,6 +122,18 @@ impl Bed {
         let (nodes, gpus) = (shape.nodes.to_string(), shape.gpus.to_string());
         let port = self.ports.kubelet.to_string();
         self.player(&["nodes", "--count", &nodes, "--gpus", &gpus, "--port", &port])
+    }
+
+    /// The command line of Kubernetes' own scheduler for this bed.
+    pub(crate) fn peer(&self) -> Vec<String> {
+        let mut words = vec![self.programs.path("kubeall").display().to_string()];
+        words.extend(conf::peer(self.ports));
+        words
+    }
+
+    /// A program that finds the bed's files where it starts, and ends with it.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        self.ground.command(program)
     }
 
     fn player(&self, words: &[&str]) -> Result<(), String> {
