@@ -57,13 +57,6 @@ pub(crate) async fn run(cluster: Cluster, connections: usize) -> Result<(), K8sE
 async fn write(cluster: &Cluster, pod: PodKey, uid: String, node: &str) -> Result<(), K8sError> {
     cluster.bind(&pod, &uid, node).await?;
     let message = format!("Successfully assigned {pod} to {node}");
-    let note = Note {
-        pod,
-        uid,
-        kind: "Normal",
-        reason: "Scheduled",
-        action: "Binding",
-        message,
-    };
+    let note = Note { pod, uid, kind: "Normal", reason: "Scheduled", action: "Binding", message };
     cluster.note(&note, SCHEDULER).await
 }

@@ -74,8 +74,7 @@ async fn carry_out(words: Words) -> Result<(), K8sError> {
 }
 
 async fn muster(cluster: Cluster, connections: usize) -> Result<(), K8sError> {
-    let settings =
-        muster_pods::Settings { name: SCHEDULER.to_owned(), lease: None, connections };
+    let settings = muster_pods::Settings { name: SCHEDULER.to_owned(), lease: None, connections };
     // Whoever started it ends it.
     let (_never, stop) = tokio::sync::watch::channel(false);
     muster_pods::run(cluster, settings, stop, |happened| match happened {

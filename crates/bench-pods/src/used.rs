@@ -17,14 +17,15 @@ pub(crate) fn of(pid: u32) -> Used {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
     let stat = read("stat").unwrap_or_default();
     // The name may have spaces; what follows its parenthesis has not.
-    let fields: Vec<&str> =
-        stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .map(|(_, rest)| rest.split_whitespace().collect())
+        .unwrap_or_default();
     let ticks = |at: usize| fields.get(at).and_then(|word| word.parse().ok()).unwrap_or(0.0);
     let status = read("status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib: f64 = peak
-        .and_then(|peak| peak.split_whitespace().next()?.parse().ok())
-        .unwrap_or(0.0);
+    let kib: f64 =
+        peak.and_then(|peak| peak.split_whitespace().next()?.parse().ok()).unwrap_or(0.0);
     Used { cpu_s: (ticks(11) + ticks(12)) / TICKS, peak_mib: kib / 1024.0 }
 }
 

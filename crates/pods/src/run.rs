@@ -124,13 +124,18 @@ async fn lead(
     let mut scheduler = Scheduler::new(&settings.name);
     let mut look = tokio::time::interval(LOOK);
     let (mut heard, mut gather) = (false, GATHER.0);
+    // The last plan did not come to the end of the queue.
+    let mut more = false;
     loop {
         tokio::select! {
             _ = stop.changed() => return Ok(()),
+            () = std::future::ready(()), if more => heard = true,
             change = changes.recv() => {
                 let Some(change) = change else { return Ok(()) };
                 take(&mut scheduler, change, &mut awaited, &look_on);
-                sleep(gather).await;
+                if !more {
+                    sleep(gather).await;
+                }
                 heard = true;
             }
             Some(one) = tried.recv() => {
@@ -140,7 +145,7 @@ async fn lead(
             _ = look.tick() => {
                 term.check()?;
                 if awaited.is_empty() {
-                    plan(&mut scheduler, &writer, &tried_to, &look_on);
+                    more = plan(&mut scheduler, &writer, &tried_to, &look_on);
                     for tell in scheduler.tell(now()) {
                         writer.tell(tell, Arc::clone(&look_on));
                     }
@@ -155,7 +160,7 @@ async fn lead(
         }
         if std::mem::take(&mut heard) && awaited.is_empty() {
             let begun = Instant::now();
-            plan(&mut scheduler, &writer, &tried_to, &look_on);
+            more = plan(&mut scheduler, &writer, &tried_to, &look_on);
             gather = begun.elapsed().clamp(GATHER.0, GATHER.1);
         }
     }
@@ -189,12 +194,13 @@ fn settle(scheduler: &mut Scheduler, tried: Tried, look_on: &Arc<impl Fn(Happene
     }
 }
 
+/// Plans and begins to bind; true where there is more to plan.
 fn plan(
     scheduler: &mut Scheduler,
     writer: &Writer,
     tried: &mpsc::UnboundedSender<Tried>,
     look_on: &Arc<impl Fn(Happened) + Send + Sync + 'static>,
-) {
+) -> bool {
     match scheduler.turn(now()) {
         Ok(turn) => {
             if !turn.broken.is_empty() {
@@ -203,8 +209,12 @@ fn plan(
             for bind in turn.bind {
                 writer.bind(bind, tried.clone());
             }
+            turn.more
         }
-        Err(error) => tracing::error!(%error, "a turn could not be made"),
+        Err(error) => {
+            tracing::error!(%error, "a turn could not be made");
+            false
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use muster_engine_k8s::mirror::{Change, Mirror};
 use muster_engine_k8s::read::{PodKey, PodRecord};
 use muster_engine_k8s::write;
 use muster_model::{
-    ApplyError, BackfillMode, Decision, JobId, Plan, Policy, Request, Start, Timestamp,
+    ApplyError, BackfillMode, Decision, JobId, Plan, Policy, Request, Resume, Start, Timestamp,
 };
 use muster_planner::{Budget, Planner};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,10 @@ const AGAIN_MS: u64 = 30_000;
 
 /// So many pods are told something in one turn at most.
 const TOLD_MAX: usize = 512;
+
+/// A turn does so much counted work at most, so that what it decided is written while the next one
+/// plans on.
+const TURN_STEPS: u64 = 100_000;
 
 /// A pod that is to be bound. Its room is taken already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub struct Turn {
     pub bind: Vec<Bind>,
     /// Jobs whose start would break a rule of plan-check: they are not started.
     pub broken: Vec<String>,
+    /// The queue was not gone through to its end: the next turn goes on from there.
+    pub more: bool,
 }
 
 /// The scheduler without clock or network.
@@ -59,6 +65,8 @@ pub struct Scheduler {
     planner: Planner,
     /// When it was last looked what each waiting pod is told.
     looked: BTreeMap<PodKey, Timestamp>,
+    /// Where the last turn ended before the queue did.
+    resume: Option<Resume>,
 }
 
 /// The policy for pods: by priority, then by age, and none is passed that has a promise.
@@ -71,7 +79,7 @@ impl Scheduler {
     pub fn new(name: &str) -> Self {
         let mirror = Mirror::new(name, policy());
         let planner = Planner::new(mirror.state());
-        Self { mirror, planner, looked: BTreeMap::new() }
+        Self { mirror, planner, looked: BTreeMap::new(), resume: None }
     }
 
     /// What is known.
@@ -101,8 +109,10 @@ impl Scheduler {
     /// [`ApplyError`].
     pub fn turn(&mut self, now: Timestamp) -> Result<Turn, ApplyError> {
         self.mirror.settle(now)?;
-        let plan = self.planner.plan(self.mirror.state(), now, Budget::UNLIMITED);
-        let mut turn = Turn::default();
+        let budget = Budget { steps: TURN_STEPS, resume: self.resume.take() };
+        let plan = self.planner.plan(self.mirror.state(), now, budget);
+        self.resume.clone_from(&plan.resume);
+        let mut turn = Turn { more: self.resume.is_some(), ..Turn::default() };
         let mut broken = BTreeSet::new();
         for violation in muster_plan_check::check(self.mirror.state(), &plan) {
             turn.broken.push(violation.to_string());

@@ -99,9 +99,7 @@ fn program() -> PathBuf {
 }
 
 fn measure(bed: &Bed, case: &Case, with_peer: bool) -> Result<Vec<Figure>, String> {
-    let own = |task: &str| {
-        [program().display().to_string(), task.to_owned()].to_vec()
-    };
+    let own = |task: &str| [program().display().to_string(), task.to_owned()].to_vec();
     let bare = run(bed, case, "bare client", "bench", &own("bare"))?;
     let muster = run(bed, case, "muster", "bench", &own("muster"))?;
     if muster.fullest > GPUS {

@@ -66,7 +66,7 @@ impl<'a> Even<'a> {
         };
         let eligible: Vec<usize> = members.iter().copied().filter(counts).collect();
         let mut numbers: BTreeMap<u32, u32> = eligible.iter().map(|n| (places[*n], 0)).collect();
-        let jobs = world.social().at(span).filter(|(_, t)| selects(&rule.selector, &t.spec));
+        let jobs = world.social().picked(&rule.selector, span);
         for node in jobs.flat_map(|(_, there)| &there.nodes) {
             if eligible.binary_search(node).is_ok()
                 && let Some(number) = numbers.get_mut(&places[*node])

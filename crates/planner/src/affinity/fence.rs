@@ -60,20 +60,15 @@ impl<'a> Fence<'a> {
     fn keep_apart(&mut self, world: &World, who: &JobSpec, span: Span) {
         let social = world.social();
         let mut bars: Vec<(&str, &[usize])> = Vec::new();
-        for (id, there) in social.apart_at(span) {
-            let terms = apart(&there.spec).required.iter().filter(|t| selects(&t.selector, who));
-            for term in terms {
-                bars.push((&term.key, &there.nodes));
-                self.because.push(id);
-            }
+        for (term, id, there) in social.keeping_away(who, span) {
+            bars.push((&term.key, &there.nodes));
+            self.because.push(id);
         }
         let own = &apart(who).required;
-        if !own.is_empty() {
-            for (id, there) in social.at(span) {
-                for term in own.iter().filter(|t| selects(&t.selector, &there.spec)) {
-                    bars.push((&term.key, &there.nodes));
-                    self.because.push(id);
-                }
+        for term in own {
+            for (id, there) in social.picked(&term.selector, span) {
+                bars.push((&term.key, &there.nodes));
+                self.because.push(id);
             }
         }
         for there in social.promised_apart_in(span) {
@@ -102,9 +97,10 @@ impl<'a> Fence<'a> {
     /// selects itself, may be anywhere that has the places.
     fn keep_near(&mut self, world: &'a World, who: &JobSpec, terms: &[JobTerm], span: Span) {
         let all = |spec: &JobSpec| terms.iter().all(|t| selects(&t.selector, spec));
+        let Some(first) = terms.first() else { return };
         let nodes: Vec<usize> = world
             .social()
-            .at(span)
+            .picked(&first.selector, span)
             .filter(|(_, there)| all(&there.spec))
             .flat_map(|(_, there)| there.nodes.iter().copied())
             .collect();

@@ -2,7 +2,6 @@
 
 use super::even::Even;
 use super::keys::{NONE, places};
-use super::selects;
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::world::World;
@@ -80,8 +79,7 @@ fn add(world: &World, wish: &Wish<JobTerm>, span: Span, sign: i64, score: &mut [
     let numbers = places(world, &wish.term.key);
     let there: BTreeSet<u32> = world
         .social()
-        .at(span)
-        .filter(|(_, there)| selects(&wish.term.selector, &there.spec))
+        .picked(&wish.term.selector, span)
         .flat_map(|(_, there)| there.nodes.iter().map(|node| numbers[*node]))
         .filter(|number| *number != NONE)
         .collect();
