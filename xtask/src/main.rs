@@ -32,6 +32,7 @@ usage: cargo xtask COMMAND
   bench [--only NAME] [--json FILE]      the figures that must hold, as table and JSON
   bench topology                         ring bandwidth of placements, by a model
   bench core [--quick] [--json FILE]     those of the scheduling core alone, on one core
+  bench k8s [--quick] [--json FILE]      pods bound a second, beside kube-scheduler and a bare client
   bench slurm [--json FILE]              a queue planned beside a real Slurm's backfill
   bench sim [--json FILE]                replays of public traces, and a peer's
   slurm up|down|status                   a real Slurm of six nodes, with accounting and REST

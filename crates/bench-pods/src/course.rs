@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 /// A contestant that binds nothing for so long is given up.
-const STALL: Duration = Duration::from_secs(60);
+const STALL: Duration = Duration::from_mins(1);
 
 /// Pods of a run are gone within this time after they are deleted.
 const CLEARED: Duration = Duration::from_mins(3);
@@ -62,11 +62,11 @@ impl Course {
     }
 
     async fn compete(&self, tally: &mut Tally) -> Result<Outcome, K8sError> {
-        let mut child = self.start().map_err(unreachable)?;
+        let mut child = self.start().map_err(|error| stalled(error.to_string()))?;
         let begun = tally.all_bound(self.queue.pods, &mut child).await?;
         let seconds = begun.elapsed().as_secs_f64();
         let used = child.id().map(used::of).unwrap_or_default();
-        child.kill().await.map_err(unreachable)?;
+        child.kill().await.map_err(|error| stalled(error.to_string()))?;
         let pods = f64::from(self.queue.pods);
         Ok(Outcome {
             pods: self.queue.pods,
@@ -82,10 +82,6 @@ impl Course {
         let (program, words) = self.contestant.split_first().ok_or(std::io::ErrorKind::NotFound)?;
         Command::new(program).args(words).stdout(Stdio::piped()).kill_on_drop(true).spawn()
     }
-}
-
-fn unreachable(error: std::io::Error) -> K8sError {
-    K8sError::Unreachable { why: error.to_string() }
 }
 
 fn stalled(why: String) -> K8sError {
