@@ -21,7 +21,7 @@ const TOLD_MAX: usize = 512;
 
 /// A turn does so much counted work at most, so that what it decided is written while the next one
 /// plans on.
-const TURN_STEPS: u64 = 100_000;
+const TURN_STEPS: u64 = 500_000;
 
 /// A pod that is to be bound. Its room is taken already.
 #[derive(Clone, Debug, PartialEq, Eq)]
