@@ -1,21 +1,22 @@
 //! One `GET` a connection, HTTP/1.1, bounded in time and size.
 
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 
 /// A call has so long.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// So much of an answer is taken.
-const BYTES_MAX: u64 = 1 << 30;
-
-/// A line of an answer's head is at most so long, and there are at most so many of them.
-const LINE_MAX: u64 = 16 * 1024;
-const LINES_MAX: usize = 200;
+const BYTES_MAX: usize = 1 << 30;
 
 /// Where somebody listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +46,31 @@ pub(super) enum Trouble {
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Late(LIMIT),
-            _ => Self::Io(error),
-        }
+        Self::Io(error)
     }
 }
+
+impl From<hyper::Error> for Trouble {
+    fn from(error: hyper::Error) -> Self {
+        let mut why = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(inner) = cause {
+            why.push_str(": ");
+            why.push_str(&inner.to_string());
+            cause = inner.source();
+        }
+        Self::NoHttp(why)
+    }
+}
+
+/// What bounds a call.
+#[derive(Clone, Copy)]
+struct Bounds {
+    limit: Duration,
+    bytes: usize,
+}
+
+const BOUNDS: Bounds = Bounds { limit: LIMIT, bytes: BYTES_MAX };
 
 impl Address {
     /// `unix:/path` or `http://host:port`.
@@ -72,126 +92,125 @@ impl Address {
         path: &str,
         token: Option<(&str, &str)>,
     ) -> Result<(u16, Vec<u8>), Trouble> {
-        let host = match self {
-            Self::Socket(_) => "localhost",
-            Self::Port(host) => host,
-        };
-        let token = token.map_or(String::new(), |(user, token)| {
-            format!("X-SLURM-USER-NAME: {user}\r\nX-SLURM-USER-TOKEN: {token}\r\n")
-        });
-        let head = format!(
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n\
-             Connection: close\r\n{token}\r\n"
-        );
-        match self {
-            Self::Socket(socket) => {
-                let stream = UnixStream::connect(socket)?;
-                stream.set_read_timeout(Some(LIMIT))?;
-                stream.set_write_timeout(Some(LIMIT))?;
-                exchange(stream, &head)
+        self.within(path, token, BOUNDS)
+    }
+
+    fn within(
+        &self,
+        path: &str,
+        token: Option<(&str, &str)>,
+        bounds: Bounds,
+    ) -> Result<(u16, Vec<u8>), Trouble> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let call = async {
+            match self {
+                Self::Socket(socket) => {
+                    let stream = UnixStream::connect(socket).await?;
+                    exchange(stream, "localhost", path, token, bounds.bytes).await
+                }
+                Self::Port(host) => {
+                    let stream = TcpStream::connect(host.as_str()).await?;
+                    exchange(stream, host, path, token, bounds.bytes).await
+                }
             }
-            Self::Port(host) => {
-                let address = host.to_socket_addrs()?.next();
-                let address = address.ok_or_else(|| io::Error::other("no address of its name"))?;
-                let stream = TcpStream::connect_timeout(&address, LIMIT)?;
-                stream.set_read_timeout(Some(LIMIT))?;
-                stream.set_write_timeout(Some(LIMIT))?;
-                exchange(stream, &head)
-            }
-        }
-    }
-}
-
-fn exchange(mut stream: impl Read + Write, head: &str) -> Result<(u16, Vec<u8>), Trouble> {
-    stream.write_all(head.as_bytes())?;
-    let until = Instant::now() + LIMIT;
-    answer(BufReader::new(Timely { stream, until }))
-}
-
-/// A stream that ends with an error at an instant, however slowly it trickles.
-struct Timely<S> {
-    stream: S,
-    until: Instant,
-}
-
-impl<S: Read> Read for Timely<S> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if Instant::now() > self.until {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.read(into)
-    }
-}
-
-/// Reads an answer: status, head, and a body of the length that the head names, or to the end.
-fn answer(mut from: impl BufRead) -> Result<(u16, Vec<u8>), Trouble> {
-    let no_http = |line: &str| Trouble::NoHttp(format!("{:?} is no HTTP", line.trim()));
-    let first = head_line(&mut from)?;
-    let mut words = first.split_whitespace();
-    let is_http = words.next().is_some_and(|word| word.starts_with("HTTP/1."));
-    let status = words.next().and_then(|word| word.parse::<u16>().ok());
-    let Some(status) = status.filter(|_| is_http) else { return Err(no_http(&first)) };
-    let mut length = None;
-    for lines in 0.. {
-        let line = head_line(&mut from)?;
-        if line.trim().is_empty() {
-            break;
-        }
-        let Some((name, value)) = line.split_once(':').filter(|_| lines < LINES_MAX) else {
-            return Err(no_http(&line));
         };
-        if name.eq_ignore_ascii_case("content-length") {
-            length = Some(value.trim().parse::<u64>().map_err(|_| no_http(&line))?);
-        } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            // slurmrestd never does; a proxy in front of it may.
-            return Err(Trouble::NoHttp("its body comes in chunks".to_owned()));
-        }
-    }
-    if length.is_some_and(|length| length > BYTES_MAX) {
-        return Err(Trouble::Long(BYTES_MAX));
-    }
-    let mut body = Vec::new();
-    from.take(length.unwrap_or(BYTES_MAX + 1)).read_to_end(&mut body)?;
-    match length {
-        Some(length) if (body.len() as u64) < length => {
-            Err(Trouble::NoHttp(format!("it broke off after {} of {length} bytes", body.len())))
-        }
-        None if body.len() as u64 > BYTES_MAX => Err(Trouble::Long(BYTES_MAX)),
-        _ => Ok((status, body)),
+        let answer = runtime.block_on(async { tokio::time::timeout(bounds.limit, call).await });
+        // A name that is still being looked up is not waited for.
+        runtime.shutdown_background();
+        answer.unwrap_or(Err(Trouble::Late(bounds.limit)))
     }
 }
 
-fn head_line(from: &mut impl BufRead) -> Result<String, Trouble> {
-    let mut line = Vec::new();
-    from.take(LINE_MAX).read_until(b'\n', &mut line)?;
-    match line.last() {
-        Some(b'\n') => Ok(String::from_utf8_lossy(&line).into_owned()),
-        _ => Err(Trouble::NoHttp("its head breaks off".to_owned())),
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    host: &str,
+    path: &str,
+    token: Option<(&str, &str)>,
+    bytes: usize,
+) -> Result<(u16, Vec<u8>), Trouble> {
+    let mut request = Request::get(path)
+        .header("host", host)
+        .header("accept", "application/json")
+        .header("connection", "close");
+    if let Some((user, token)) = token {
+        request = request.header("x-slurm-user-name", user).header("x-slurm-user-token", token);
     }
+    let request = request.body(Empty::<Bytes>::new());
+    let request = request.map_err(|error| Trouble::NoHttp(error.to_string()))?;
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+    // It ends with the runtime at the latest; what goes wrong in it, the sender is told.
+    tokio::spawn(async move { drop(connection.await) });
+    let response = sender.send_request(request).await?;
+    let status = response.status().as_u16();
+    let body = Limited::new(response.into_body(), bytes).collect().await;
+    let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
+        Ok(error) => Trouble::from(*error),
+        Err(error) if error.is::<LengthLimitError>() => Trouble::Long(bytes as u64),
+        Err(error) => Trouble::NoHttp(error.to_string()),
+    })?;
+    Ok((status, body.to_bytes().into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    const FEW: Bounds = Bounds { limit: Duration::from_secs(20), bytes: 100 };
+
+    /// What is made of this answer to one call; the line stays open for as long as the call.
+    fn ask(answer: &'static str, bounds: Bounds, open: bool) -> Result<(u16, Vec<u8>), Trouble> {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its number").port();
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a call");
+            let mut head = [0; 1024];
+            let _ = stream.read(&mut head);
+            let _ = stream.write_all(answer.as_bytes());
+            if open {
+                // To its end, which is when the other side gives up.
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+        });
+        let address = Address::parse(&format!("http://127.0.0.1:{port}")).expect("an address");
+        let said = address.within("/x", None, bounds);
+        served.join().expect("it served");
+        said
+    }
 
     #[test]
-    fn an_answer_is_read_to_the_length_that_it_names() {
-        let read = |text: &str| answer(text.as_bytes()).map_err(|trouble| format!("{trouble:?}"));
-        let whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}more";
-        assert_eq!(read(whole), Ok((200, b"{}".to_vec())));
-        assert_eq!(read("HTTP/1.1 401 No\r\n\r\nno").map(|(status, _)| status), Ok(401));
-        let short = read("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}").expect_err("short");
-        assert!(short.contains("2 of 9"), "{short}");
-        for bad in ["", "SSH-2.0\r\n\r\n", "HTTP/1.1 200 OK\r\nX", "HTTP/1.1 x\r\n\r\n"] {
-            assert!(read(bad).is_err(), "{bad}");
+    fn an_answer_is_read_whole_or_not_at_all() {
+        let whole = ask("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}more", FEW, false);
+        assert_eq!(whole.expect("whole"), (200, b"{}".to_vec()));
+        let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
+        assert_eq!(ask(chunks, FEW, false).expect("in chunks"), (200, b"{}".to_vec()));
+        let refused = ask("HTTP/1.1 401 No\r\n\r\nno", FEW, false).expect("refused");
+        assert_eq!(refused, (401, b"no".to_vec()));
+        for bad in [
+            "",
+            "SSH-2.0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX",
+            "HTTP/1.1 x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
+        ] {
+            let trouble = ask(bad, FEW, false).expect_err(bad);
+            assert!(matches!(trouble, Trouble::NoHttp(_)), "{bad:?}: {trouble:?}");
         }
     }
 
     #[test]
-    fn one_that_trickles_for_ever_is_given_up() {
-        let stream = io::repeat(b'x');
-        let late = Timely { stream, until: Instant::now() };
-        let trouble = io::read_to_string(late).map_err(Trouble::from).expect_err("late");
-        assert!(matches!(trouble, Trouble::Late(_)), "{trouble:?}");
+    fn one_that_is_too_long_or_never_ends_is_given_up() {
+        let long = ask(
+            "HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n\
+             0123456789012345678901234567890123456789012345678901234567890123456789\
+             0123456789012345678901234567890",
+            FEW,
+            false,
+        );
+        assert!(matches!(long, Err(Trouble::Long(100))), "{long:?}");
+        let soon = Bounds { limit: Duration::from_millis(50), ..FEW };
+        let late = ask("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", soon, true);
+        assert!(matches!(late, Err(Trouble::Late(_))), "{late:?}");
     }
 }

@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(rest.trouble(), Some(refused));
         assert_eq!(rest.trouble(), None, "it is told once");
         let heads = heads.lock().expect("heads");
-        assert!(heads.iter().all(|head| head.contains("X-SLURM-USER-TOKEN: abc")), "{heads:?}");
+        assert!(heads.iter().all(|head| head.contains("x-slurm-user-token: abc")), "{heads:?}");
         assert_eq!(heads.len(), 4, "the description is asked for once");
     }
 }
