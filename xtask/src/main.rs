@@ -34,6 +34,7 @@ usage: cargo xtask COMMAND
   bench core [--quick] [--json FILE]     those of the scheduling core alone, on one core
   bench k8s [--quick] [--json FILE]      pods bound a second, beside kube-scheduler and a bare client
   bench slurm [--json FILE]              a queue planned beside a real Slurm's backfill
+  bench drive [--json FILE]              a partition driven, beside the same decided by Slurm
   bench sim [--json FILE]                replays of public traces, and a peer's
   slurm up|down|status                   a real Slurm of six nodes, with accounting and REST
   k8s up|down|status                     a real Kubernetes control plane with played nodes

@@ -3,6 +3,7 @@
 
 mod core;
 mod dispatch;
+mod drive;
 mod figure;
 mod http;
 mod k8s;
@@ -78,6 +79,7 @@ const BENCHES: &[(&str, Measure)] = &[
 pub(crate) fn main(words: &[String]) -> Result<(), String> {
     match words.split_first() {
         Some((first, rest)) if first == "core" => return core::main(rest),
+        Some((first, rest)) if first == "drive" => return drive::main(rest),
         Some((first, rest)) if first == "k8s" => return k8s::main(rest),
         Some((first, rest)) if first == "slurm" => return slurm::main(rest),
         Some((first, rest)) if first == "sim" => return sim::main(rest),

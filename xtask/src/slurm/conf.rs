@@ -177,4 +177,5 @@ PidFile={dir}/slurmdbd.pid
 const NO_ACCOUNTING: &str = "AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 PriorityType=priority/basic
+MinJobAge=1800
 ";

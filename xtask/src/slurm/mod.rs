@@ -6,7 +6,7 @@ mod command;
 mod conf;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use crate::bed::{Ground, free_ports};
@@ -49,9 +49,20 @@ pub(crate) struct Shape {
 pub(crate) const SMALL: Shape =
     Shape { nodes: 6, cpus: 8, memory_mib: 16_000, gpus: 4, accounting: true };
 
+/// Eight nodes with four GPUs each in one partition, and nothing beside the scheduler.
+pub(crate) const MIDDLE: Shape =
+    Shape { nodes: 8, cpus: 8, memory_mib: 16_000, gpus: 4, accounting: false };
+
 /// A thousand nodes with eight GPUs each, of which only the scheduler matters.
 pub(crate) const LARGE: Shape =
     Shape { nodes: 1000, cpus: 64, memory_mib: 256_000, gpus: 8, accounting: false };
+
+impl Shape {
+    /// Those of all nodes.
+    pub(crate) const fn cpus(self) -> u16 {
+        self.nodes * self.cpus
+    }
+}
 
 /// Ports of what a bed with accounting has beside Slurm's own daemons: behind those of the nodes.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +124,14 @@ impl Bed {
         let mut command = self.ground.command(program);
         command.env("SLURM_CONF", self.conf());
         command
+    }
+
+    /// Starts a command that goes on, with what it prints in the file `log` of the folder.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn detach(&self, command: &mut Command, log: &str) -> Result<Child, String> {
+        self.ground.detach(command, log)
     }
 
     /// What a command of this Slurm prints.
