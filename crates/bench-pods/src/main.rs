@@ -6,6 +6,7 @@
 
 mod bare;
 mod course;
+mod decide;
 mod queue;
 mod used;
 
@@ -37,6 +38,8 @@ enum Task {
     Muster(Many),
     /// Binds each pod to the next node in turn, until it is ended
     Bare(Many),
+    /// Plans a queue on made-up nodes without a cluster, and prints what that took as JSON
+    Decide(decide::Decide),
 }
 
 #[derive(clap::Args)]
@@ -48,6 +51,15 @@ struct Many {
 
 fn main() -> ExitCode {
     let words = Words::parse();
+    if let Task::Decide(decide) = &words.task {
+        return match decide.run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -70,6 +82,7 @@ async fn carry_out(words: Words) -> Result<(), K8sError> {
         Task::Run(course) => course.run(&cluster).await,
         Task::Muster(many) => muster(cluster, many.connections).await,
         Task::Bare(many) => bare::run(cluster, many.connections).await,
+        Task::Decide(_) => Ok(()),
     }
 }
 

@@ -59,10 +59,7 @@ impl Queue {
             Ok(_) | Err(K8sError::Refused { code: 409, .. }) => {}
             Err(error) => return Err(error),
         }
-        if self.kind == Kind::Gang {
-            let gangs = (0..self.pods.div_ceil(self.gang)).map(|gang| self.group(gang));
-            make(cluster, GROUPS, gangs.collect()).await?;
-        }
+        make(cluster, GROUPS, self.groups().map(|(_, group)| group).collect()).await?;
         make(cluster, PODS, (0..self.pods).map(|at| self.pod(at)).collect()).await
     }
 
@@ -73,6 +70,12 @@ impl Queue {
         cluster.delete_all("/apis/events.k8s.io/v1/namespaces/bench/events").await
     }
 
+    /// Its groups of pods, by name.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (String, Value)> {
+        let count = if self.kind == Kind::Gang { self.pods.div_ceil(self.gang) } else { 0 };
+        (0..count).map(|gang| (format!("gang-{gang}"), self.group(gang)))
+    }
+
     fn group(&self, gang: u32) -> Value {
         // The last one has what is left.
         let members = self.gang.min(self.pods - gang * self.gang);
@@ -81,7 +84,8 @@ impl Queue {
             "spec": {"schedulingPolicy": {"gang": {"minCount": members}}}})
     }
 
-    fn pod(&self, at: u32) -> Value {
+    /// One of its pods.
+    pub(crate) fn pod(&self, at: u32) -> Value {
         let mut pod = json!({"metadata": {"name": format!("pod-{at}"), "labels": {}}, "spec": {
             "schedulerName": self.scheduler,
             "terminationGracePeriodSeconds": 0,

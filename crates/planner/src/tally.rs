@@ -311,7 +311,7 @@ impl<'a> Look<'a> {
         }
         // How even several nodes are does not show on one of them.
         let uneven =
-            |even: &Even<'_>| !even.counts_at(node) || (self.single && !even.allows(&[node]));
+            |even: &Even| !even.counts_at(node) || (self.single && !even.allows(&[node]));
         if fence.even.iter().any(uneven) {
             return rule(RuleKind::Spread);
         }

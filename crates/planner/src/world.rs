@@ -1,6 +1,6 @@
 //! All nodes and licences with what is on them, kept up as jobs come and go.
 
-use crate::affinity::Social;
+use crate::affinity::{Keys, Places, Social};
 use crate::ask::{Ask, Floor};
 use crate::devices;
 use crate::free::{Holding, NodeView, OVERDUE_MS, Pool, Reserved, Span};
@@ -57,6 +57,8 @@ pub(crate) struct World {
     quiet: bool,
     map: Map,
     social: Social,
+    /// What counts as one place for those who heed others.
+    keys: Keys,
     /// What is known of starts, as long as nothing is taken off.
     pub(crate) known: KnownStarts,
     /// Room for walks over time.
@@ -175,12 +177,18 @@ impl World {
     pub(crate) fn set_map(&mut self, state: &State) {
         let nodes: Vec<&muster_model::Node> = self.views.iter().map(|v| v.node.as_ref()).collect();
         self.map = Map::new(&state.topology, &nodes);
+        self.keys.forget();
         self.known.forget();
     }
 
     /// Who is where, as other jobs see it.
     pub(crate) fn social(&self) -> &Social {
         &self.social
+    }
+
+    /// What counts as one place under a key: `node`, a level of the topology, a node label.
+    pub(crate) fn places(&self, key: &str) -> Arc<Places> {
+        self.keys.places(self, key)
     }
 
     /// How the nodes are joined.
@@ -191,6 +199,9 @@ impl World {
     pub(crate) fn describe(&mut self, node: &Arc<muster_model::Node>) {
         let Some(at) = self.slots.get(&node.id).copied() else { return };
         self.known.forget();
+        if self.views[at].node.labels != node.labels {
+            self.keys.forget();
+        }
         self.levels.before(&self.views[at]);
         self.views[at].describe(node, self.now);
         self.refresh(at);

@@ -1,6 +1,6 @@
 //! The loop: hear, plan, bind, tell.
 
-use crate::scheduler::{Bind, Scheduler, Tell};
+use crate::scheduler::{Bind, Scheduler, Tell, Turn};
 use muster_engine_k8s::lease::{Candidate, Term};
 use muster_engine_k8s::mirror::{Change, Kind};
 use muster_engine_k8s::write::Note;
@@ -29,6 +29,9 @@ const TRIES: u32 = 5;
 /// A pod that could not be bound is not planned again before this: what refuses it once may do so
 /// for long.
 const BACK_OFF: Duration = Duration::from_secs(1);
+
+/// At the end, what is on its way is waited for this long.
+const FINISH: Duration = Duration::from_secs(5);
 
 /// How pods are scheduled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +97,7 @@ pub async fn run(
         },
     };
     look_on(Happened::Leads);
-    let look_on = Arc::new(look_on);
-    let lead = lead(&cluster, &settings, &term, stop, Arc::clone(&look_on)).await;
+    let lead = lead(&cluster, &settings, &term, stop, Arc::new(look_on)).await;
     term.end();
     if let Some(candidate) = &settings.lease {
         // Where that fails it lapses.
@@ -104,117 +106,146 @@ pub async fn run(
     lead
 }
 
-async fn lead(
+async fn lead<L: Fn(Happened) + Send + Sync + 'static>(
     cluster: &Cluster,
     settings: &Settings,
     term: &Term,
-    mut stop: tokio::sync::watch::Receiver<bool>,
-    look_on: Arc<impl Fn(Happened) + Send + Sync + 'static>,
+    stop: tokio::sync::watch::Receiver<bool>,
+    look_on: Arc<L>,
 ) -> Result<(), K8sError> {
     // The state is filled within the term: what was known before it counts for nothing.
-    let (to, mut changes) = mpsc::channel(QUEUE);
-    let mut awaited = cluster.watch(to).await?;
-    let (tried_to, mut tried) = mpsc::unbounded_channel::<Tried>();
+    let (to, changes) = mpsc::channel(QUEUE);
+    let awaited = cluster.watch(to).await?;
     let writer = Writer {
         cluster: cluster.clone(),
         term: term.clone(),
         name: settings.name.clone(),
+        connections: u32::try_from(settings.connections.max(1)).unwrap_or(u32::MAX),
         slots: Arc::new(Semaphore::new(settings.connections.max(1))),
     };
-    let mut scheduler = Scheduler::new(&settings.name);
-    let mut look = tokio::time::interval(LOOK);
-    let (mut heard, mut gather) = (false, GATHER.0);
-    // The last plan did not come to the end of the queue.
-    let mut more = false;
-    loop {
-        tokio::select! {
-            _ = stop.changed() => return Ok(()),
-            () = std::future::ready(()), if more => heard = true,
-            change = changes.recv() => {
-                let Some(change) = change else { return Ok(()) };
-                take(&mut scheduler, change, &mut awaited, &look_on);
-                if !more {
-                    sleep(gather).await;
-                }
-                heard = true;
-            }
-            Some(one) = tried.recv() => {
-                settle(&mut scheduler, one, &look_on);
-                heard = true;
-            }
-            _ = look.tick() => {
-                term.check()?;
-                if awaited.is_empty() {
-                    more = plan(&mut scheduler, &writer, &tried_to, &look_on);
-                    for tell in scheduler.tell(now()) {
-                        writer.tell(tell, Arc::clone(&look_on));
+    let (tried_to, tried) = mpsc::unbounded_channel::<Tried>();
+    let scheduler = Scheduler::new(&settings.name);
+    let mut lead = Lead { scheduler, writer, tried_to, awaited, look_on, more: false };
+    lead.turns(changes, tried, stop).await
+}
+
+/// One term's work.
+struct Lead<L> {
+    scheduler: Scheduler,
+    writer: Writer,
+    /// Where bindings that were tried are told.
+    tried_to: mpsc::UnboundedSender<Tried>,
+    /// Kinds that are not known whole yet: nothing is planned before all are.
+    awaited: BTreeSet<Kind>,
+    look_on: Arc<L>,
+    /// The last plan did not come to the end of the queue.
+    more: bool,
+}
+
+impl<L: Fn(Happened) + Send + Sync + 'static> Lead<L> {
+    /// Hears, plans and writes until the term is over or it is stopped; then nothing more is begun,
+    /// and what was begun is waited for.
+    async fn turns(
+        &mut self,
+        mut changes: mpsc::Receiver<Change>,
+        mut tried: mpsc::UnboundedReceiver<Tried>,
+        mut stop: tokio::sync::watch::Receiver<bool>,
+    ) -> Result<(), K8sError> {
+        let mut look = tokio::time::interval(LOOK);
+        let (mut heard, mut gather) = (false, GATHER.0);
+        let over = loop {
+            tokio::select! {
+                _ = stop.changed() => break Ok(()),
+                () = std::future::ready(()), if self.more => heard = true,
+                change = changes.recv() => {
+                    let Some(change) = change else { break Ok(()) };
+                    self.take(change);
+                    if !self.more {
+                        sleep(gather).await;
                     }
+                    heard = true;
+                }
+                Some(one) = tried.recv() => {
+                    self.settle(one);
+                    heard = true;
+                }
+                _ = look.tick() => {
+                    if let Err(over) = self.writer.term.check() {
+                        break Err(over);
+                    }
+                    self.look();
                 }
             }
-        }
-        while let Ok(change) = changes.try_recv() {
-            take(&mut scheduler, change, &mut awaited, &look_on);
-        }
+            while let Ok(change) = changes.try_recv() {
+                self.take(change);
+            }
+            while let Ok(one) = tried.try_recv() {
+                self.settle(one);
+            }
+            if std::mem::take(&mut heard) && self.awaited.is_empty() {
+                let begun = Instant::now();
+                self.plan();
+                gather = begun.elapsed().clamp(GATHER.0, GATHER.1);
+            }
+        };
+        self.writer.finish().await;
         while let Ok(one) = tried.try_recv() {
-            settle(&mut scheduler, one, &look_on);
+            self.settle(one);
         }
-        if std::mem::take(&mut heard) && awaited.is_empty() {
-            let begun = Instant::now();
-            more = plan(&mut scheduler, &writer, &tried_to, &look_on);
-            gather = begun.elapsed().clamp(GATHER.0, GATHER.1);
-        }
+        over
     }
-}
 
-fn take(
-    scheduler: &mut Scheduler,
-    change: Change,
-    awaited: &mut BTreeSet<Kind>,
-    look_on: &Arc<impl Fn(Happened)>,
-) {
-    let listed = if let Change::Listed(kind, _) = &change { Some(*kind) } else { None };
-    if let Err(error) = scheduler.take(change, now()) {
-        tracing::error!(%error, "what the API server told could not be taken in");
+    fn take(&mut self, change: Change) {
+        let listed = if let Change::Listed(kind, _) = &change { Some(*kind) } else { None };
+        if let Err(error) = self.scheduler.take(change, now()) {
+            tracing::error!(%error, "what the API server told could not be taken in");
+        }
+        if listed.is_some_and(|kind| self.awaited.remove(&kind)) && self.awaited.is_empty() {
+            let state = self.scheduler.mirror().state();
+            let (nodes, pods) = (state.nodes.len(), state.jobs.len());
+            (self.look_on)(Happened::Knows { nodes, pods });
+        }
     }
-    if listed.is_some_and(|kind| awaited.remove(&kind)) && awaited.is_empty() {
-        let state = scheduler.mirror().state();
-        look_on(Happened::Knows { nodes: state.nodes.len(), pods: state.jobs.len() });
-    }
-}
 
-fn settle(scheduler: &mut Scheduler, tried: Tried, look_on: &Arc<impl Fn(Happened)>) {
-    match tried.outcome {
-        Ok(()) => look_on(Happened::Bound(tried.bind)),
-        Err(error) => {
-            if let Err(error) = scheduler.not_bound(tried.bind.job, now()) {
-                tracing::error!(%error, "a pod that was not bound could not be put back");
+    fn settle(&mut self, tried: Tried) {
+        match tried.outcome {
+            Ok(()) => (self.look_on)(Happened::Bound(tried.bind)),
+            Err(error) => {
+                if let Err(error) = self.scheduler.not_bound(tried.bind.job, now()) {
+                    tracing::error!(%error, "a pod that was not bound could not be put back");
+                }
+                (self.look_on)(Happened::NotBound(tried.bind, error));
             }
-            look_on(Happened::NotBound(tried.bind, error));
         }
     }
-}
 
-/// Plans and begins to bind; true where there is more to plan.
-fn plan(
-    scheduler: &mut Scheduler,
-    writer: &Writer,
-    tried: &mpsc::UnboundedSender<Tried>,
-    look_on: &Arc<impl Fn(Happened) + Send + Sync + 'static>,
-) -> bool {
-    match scheduler.turn(now()) {
-        Ok(turn) => {
-            if !turn.broken.is_empty() {
-                look_on(Happened::Broken(turn.broken));
-            }
-            for bind in turn.bind {
-                writer.bind(bind, tried.clone());
-            }
-            turn.more
+    /// What time alone changes, and what waiting pods are told.
+    fn look(&mut self) {
+        if !self.awaited.is_empty() {
+            return;
         }
-        Err(error) => {
-            tracing::error!(%error, "a turn could not be made");
-            false
+        self.plan();
+        for tell in self.scheduler.tell(now()) {
+            self.writer.tell(tell, Arc::clone(&self.look_on));
         }
+    }
+
+    /// Plans, and begins to bind.
+    fn plan(&mut self) {
+        let turn = match self.scheduler.turn(now()) {
+            Ok(turn) => turn,
+            Err(error) => {
+                tracing::error!(%error, "a turn could not be made");
+                Turn::default()
+            }
+        };
+        if !turn.broken.is_empty() {
+            (self.look_on)(Happened::Broken(turn.broken));
+        }
+        for bind in turn.bind {
+            self.writer.bind(bind, self.tried_to.clone());
+        }
+        self.more = turn.more;
     }
 }
 
@@ -224,10 +255,21 @@ struct Writer {
     cluster: Cluster,
     term: Term,
     name: String,
+    connections: u32,
     slots: Arc<Semaphore>,
 }
 
 impl Writer {
+    /// Ends the term, and waits until what is on its way has been answered: whoever leads next sees
+    /// it then.
+    async fn finish(&self) {
+        self.term.end();
+        let all = self.slots.acquire_many(self.connections);
+        if tokio::time::timeout(FINISH, all).await.is_err() {
+            tracing::warn!("writes are still without an answer");
+        }
+    }
+
     fn bind(&self, bind: Bind, tried: mpsc::UnboundedSender<Tried>) {
         let writer = self.clone();
         tokio::spawn(async move {

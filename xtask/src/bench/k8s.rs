@@ -59,19 +59,24 @@ struct Run {
 /// GPUs of a node.
 const GPUS: u32 = 8;
 
-/// `cargo xtask bench k8s [--quick] [--no-peer] [--json FILE]`.
+/// `cargo xtask bench k8s [--quick] [--no-peer] [--only TEXT] [--json FILE]`.
 pub(super) fn main(words: &[String]) -> Result<(), String> {
     let mut args = Args::new(words);
     let quick = args.switch("--quick");
     let with_peer = !args.switch("--no-peer");
+    let only = args.value("--only")?.unwrap_or_default();
     let json = args.value("--json")?.map(PathBuf::from);
     args.finish()?;
+    let cases = if quick { QUICK } else { FULL }.iter().filter(|case| case.name.contains(&only));
+    let cases: Vec<&Case> = cases.collect();
+    if cases.is_empty() {
+        return Err(format!("no case has {only:?} in its name"));
+    }
     if let Err(missing) = available() {
         println!("skipped: no Kubernetes to measure on: {missing}");
         return Ok(());
     }
     sh::run(&mut sh::cargo(&["build", "--release", "--locked", "--package", "muster-bench-pods"]))?;
-    let cases = if quick { QUICK } else { FULL };
     let mut figures = Vec::new();
     for beside in cases.chunk_by(|a, b| a.nodes == b.nodes) {
         let nodes = beside.first().map_or(0, |case| case.nodes);

@@ -76,7 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("muster", &["daemon", "cli", "exporter", "pod-agent", "slurm-shim"]),
     ("test-kit", &["model", "planner", "plan-check", "scenario"]),
     ("bench", &["model", "planner", "plan-check", "engine-slurm"]),
-    ("bench-pods", &["engine-k8s", "pods"]),
+    ("bench-pods", &["engine-k8s", "model", "pods"]),
     ("xtask", &[]),
 ];
 

@@ -1,19 +1,19 @@
 //! Even numbers of jobs over places.
 
-use super::keys::{NONE, places};
+use super::keys::{NONE, Places};
 use super::selects;
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::world::World;
 use muster_model::affinity::{BARRING, untolerated};
 use muster_model::{Heed, JobSpec, SpreadRule};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A rule of even spreading with the numbers as they are.
 #[derive(Clone, Debug)]
-pub(crate) struct Even<'a> {
-    places: Cow<'a, [u32]>,
+pub(crate) struct Even {
+    places: Arc<Places>,
     /// Jobs selected by place, over the places that count.
     counts: BTreeMap<u32, u32>,
     /// The job itself is counted.
@@ -22,23 +22,23 @@ pub(crate) struct Even<'a> {
     min_domains: u32,
 }
 
-impl<'a> Even<'a> {
+impl Even {
     /// The rules of an ask that must hold, or those that are only wishes. Nodes that lack a place of
     /// one of them count for none.
     pub(crate) fn all(
-        world: &'a World,
+        world: &World,
         ask: &Ask,
         who: &JobSpec,
         soft: bool,
         span: Span,
     ) -> Vec<Self> {
         let rules = ask.affinity().into_iter().flat_map(|affinity| &affinity.spread);
-        let rules: Vec<(&SpreadRule, Cow<'a, [u32]>)> = rules
+        let rules: Vec<(&SpreadRule, Arc<Places>)> = rules
             .filter(|rule| rule.soft == soft)
-            .map(|rule| (rule, places(world, &rule.key)))
+            .map(|rule| (rule, world.places(&rule.key)))
             .collect();
         let has_all = |node: usize| rules.iter().all(|(_, places)| places[node] != NONE);
-        let one = |(rule, places): &(&SpreadRule, Cow<'a, [u32]>)| {
+        let one = |(rule, places): &(&SpreadRule, Arc<Places>)| {
             Self::of(world, ask, who, rule, places.clone(), &has_all, span)
         };
         rules.iter().map(one).collect()
@@ -49,12 +49,15 @@ impl<'a> Even<'a> {
         ask: &Ask,
         who: &JobSpec,
         rule: &SpreadRule,
-        places: Cow<'a, [u32]>,
+        places: Arc<Places>,
         has_all: &dyn Fn(usize) -> bool,
         span: Span,
     ) -> Self {
-        let members = world.members(&ask.partition.name).map_or(&[][..], |m| m.list());
+        let members = world.members(&ask.partition.name);
         let counts = |node: &usize| {
+            if !members.is_some_and(|members| members.contains(*node)) {
+                return false;
+            }
             let view = world.view(*node);
             let affinity = ask.affinity();
             let by_affinity =
@@ -64,13 +67,11 @@ impl<'a> Even<'a> {
                 || untolerated(&view.node, tolerations, &BARRING).next().is_none();
             has_all(*node) && by_affinity && by_taints
         };
-        let eligible: Vec<usize> = members.iter().copied().filter(counts).collect();
-        let mut numbers: BTreeMap<u32, u32> = eligible.iter().map(|n| (places[*n], 0)).collect();
+        let counted = places.each().filter(|(_, nodes)| nodes.iter().any(counts));
+        let mut numbers: BTreeMap<u32, u32> = counted.map(|(place, _)| (place, 0)).collect();
         let jobs = world.social().picked(&rule.selector, span);
         for node in jobs.flat_map(|(_, there)| &there.nodes) {
-            if eligible.binary_search(node).is_ok()
-                && let Some(number) = numbers.get_mut(&places[*node])
-            {
+            if let Some(number) = numbers.get_mut(&places[*node]).filter(|_| counts(node)) {
                 *number += 1;
             }
         }

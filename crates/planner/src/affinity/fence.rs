@@ -1,28 +1,28 @@
 //! Where a job may be, seen from the jobs beside it.
 
 use super::even::Even;
-use super::keys::{NONE, places};
+use super::keys::{NONE, Places};
 use super::{apart, selects};
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::world::World;
 use muster_model::{JobId, JobSpec, JobTerm};
-use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What running and promised jobs leave of the nodes to one job, over one span.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fence<'a> {
+pub(crate) struct Fence {
     /// Nodes that it has to keep away from; none where the list is empty.
     barred: Vec<bool>,
     /// The jobs because of which.
     pub(crate) because: Vec<JobId>,
     /// For each place: only these.
-    near: Vec<(Cow<'a, [u32]>, BTreeSet<u32>)>,
+    near: Vec<(Arc<Places>, BTreeSet<u32>)>,
     /// It is the first of its kind: all its nodes are in one of each of these places.
-    pub(crate) first: Vec<Cow<'a, [u32]>>,
+    pub(crate) first: Vec<Arc<Places>>,
     /// Even spreading that must hold.
-    pub(crate) even: Vec<Even<'a>>,
+    pub(crate) even: Vec<Even>,
 }
 
 /// True where a job has to be near others, and none of those is anywhere.
@@ -31,8 +31,8 @@ pub(crate) fn is_near_nobody(world: &World, ask: &Ask, span: Span) -> bool {
         && Fence::of(world, ask, span).near.iter().any(|(_, there)| there.is_empty())
 }
 
-impl<'a> Fence<'a> {
-    pub(crate) fn of(world: &'a World, ask: &Ask, span: Span) -> Self {
+impl Fence {
+    pub(crate) fn of(world: &World, ask: &Ask, span: Span) -> Self {
         let mut fence = Self::default();
         let Some(who) = ask.who.as_ref().filter(|_| !ask.alone) else { return fence };
         if !ask.beside_all {
@@ -47,12 +47,12 @@ impl<'a> Fence<'a> {
     }
 
     fn bar(&mut self, world: &World, key: &str, nodes: &[usize]) {
-        let numbers = places(world, key);
+        let places = world.places(key);
         let there: BTreeSet<u32> =
-            nodes.iter().map(|node| numbers[*node]).filter(|n| *n != NONE).collect();
-        self.barred.resize(numbers.len(), false);
-        for (barred, number) in self.barred.iter_mut().zip(numbers.iter()) {
-            *barred |= there.contains(number);
+            nodes.iter().map(|node| places[*node]).filter(|n| *n != NONE).collect();
+        self.barred.resize(places.len(), false);
+        for node in there.iter().flat_map(|place| places.nodes_of(*place)) {
+            self.barred[*node] = true;
         }
     }
 
@@ -95,7 +95,7 @@ impl<'a> Fence<'a> {
 
     /// Required affinity: a job counts where every term selects it. The first of a kind, which
     /// selects itself, may be anywhere that has the places.
-    fn keep_near(&mut self, world: &'a World, who: &JobSpec, terms: &[JobTerm], span: Span) {
+    fn keep_near(&mut self, world: &World, who: &JobSpec, terms: &[JobTerm], span: Span) {
         let all = |spec: &JobSpec| terms.iter().all(|t| selects(&t.selector, spec));
         let Some(first) = terms.first() else { return };
         let nodes: Vec<usize> = world
@@ -104,7 +104,7 @@ impl<'a> Fence<'a> {
             .filter(|(_, there)| all(&there.spec))
             .flat_map(|(_, there)| there.nodes.iter().copied())
             .collect();
-        let keys: Vec<Cow<'a, [u32]>> = terms.iter().map(|t| places(world, &t.key)).collect();
+        let keys: Vec<Arc<Places>> = terms.iter().map(|t| world.places(&t.key)).collect();
         let there: Vec<BTreeSet<u32>> = keys
             .iter()
             .map(|key| nodes.iter().map(|n| key[*n]).filter(|n| *n != NONE).collect())
@@ -143,7 +143,7 @@ impl<'a> Fence<'a> {
 
     /// True where these nodes together keep the rules.
     pub(crate) fn allows(&self, nodes: &[usize]) -> bool {
-        let one = |key: &Cow<'_, [u32]>| nodes.windows(2).all(|two| key[two[0]] == key[two[1]]);
+        let one = |key: &Arc<Places>| nodes.windows(2).all(|two| key[two[0]] == key[two[1]]);
         nodes.iter().all(|node| self.admits(*node))
             && self.first.iter().all(one)
             && self.even.iter().all(|even| even.allows(nodes))

@@ -1,19 +1,22 @@
 //! Labels, taints, and the jobs beside a job: who is where, and what that leaves to others.
 //!
-//! Work: a job is compared with each term by which running jobs keep others away, and where it has rules
-//! of its own with each look of running jobs (labels, user, account), and with each promised job, once
-//! for each search for nodes. A label as a place costs one pass over the nodes. Kubernetes' rules
-//! throughout (its scheduling reference).
+//! Work: once for each search for nodes a job is compared with the terms by which running jobs keep
+//! others with one of its labels away, and where it has rules of its own with the looks of running
+//! jobs (labels, user, account) that have a label which its selectors name, and with each promised
+//! job. Selectors without such a label are compared with all. A label as a place costs one pass over
+//! the nodes, once. Kubernetes' rules throughout (its scheduling reference).
 
 mod even;
 mod fence;
 mod keys;
+mod labelled;
 mod reason;
 mod social;
 mod wishes;
 
 pub(crate) use even::Even;
 pub(crate) use fence::{Fence, is_near_nobody};
+pub(crate) use keys::{Keys, Places};
 pub(crate) use reason::{ruled_out, text, without, without_each};
 pub(crate) use social::Social;
 pub(crate) use wishes::{order_by_wishes, wish_scores};

@@ -1,12 +1,12 @@
 //! The order of nodes by what a job wishes for.
 
 use super::even::Even;
-use super::keys::{NONE, places};
+use super::keys::NONE;
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::world::World;
 use muster_model::affinity::untolerated;
-use muster_model::{Affinity, JobTerm, TaintEffect, Wish};
+use muster_model::{Affinity, JobTerm, TaintEffect, Toleration, Wish};
 use std::collections::BTreeSet;
 
 /// The same nodes, those that the job wishes for first; `None` where it wishes for nothing.
@@ -25,7 +25,9 @@ pub(crate) fn order_by_wishes(
     let wishes = !affinity.node.preferred.is_empty()
         || !affinity.near.preferred.is_empty()
         || !affinity.apart.preferred.is_empty();
-    if !wishes && soft.is_empty() && affinity.tolerations.is_empty() {
+    // The order has them last already; only who tolerates such a taint sees them otherwise.
+    let shy = |t: &Toleration| t.effect.is_none_or(|e| e == TaintEffect::PreferNoSchedule);
+    if !wishes && soft.is_empty() && !affinity.tolerations.iter().any(shy) {
         return None;
     }
     let score = scores(world, affinity, &soft, order, span);
@@ -52,7 +54,7 @@ pub(crate) fn wish_scores(world: &World, ask: &Ask, now: muster_model::Timestamp
 fn scores(
     world: &World,
     affinity: &Affinity,
-    soft: &[Even<'_>],
+    soft: &[Even],
     order: &[usize],
     span: Span,
 ) -> Vec<i64> {
@@ -76,7 +78,7 @@ fn scores(
 }
 
 fn add(world: &World, wish: &Wish<JobTerm>, span: Span, sign: i64, score: &mut [i64]) {
-    let numbers = places(world, &wish.term.key);
+    let numbers = world.places(&wish.term.key);
     let there: BTreeSet<u32> = world
         .social()
         .picked(&wish.term.selector, span)

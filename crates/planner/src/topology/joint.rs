@@ -21,7 +21,7 @@ static ANYWHERE: TopologyRequest = TopologyRequest {
 pub(crate) struct Joint<'a> {
     pub(crate) map: &'a Map,
     /// What other jobs leave to it.
-    pub(crate) fence: Fence<'a>,
+    pub(crate) fence: Fence,
     request: &'a TopologyRequest,
     span: Span,
     /// All nodes are in one domain of this level.
@@ -95,7 +95,7 @@ impl<'a> Joint<'a> {
         if self.must_connect(count) {
             keys.push(self.map.roots());
         }
-        keys.extend(self.fence.first.iter().map(AsRef::as_ref));
+        keys.extend(self.fence.first.iter().map(|places| &places[..]));
         keys
     }
 

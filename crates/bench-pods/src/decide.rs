@@ -1,0 +1,112 @@
+//! What deciding alone costs: a queue planned on made-up nodes, with no cluster and no write.
+
+use crate::queue::{NAMESPACE, Queue};
+use crate::{SCHEDULER, used};
+use muster_engine_k8s::mirror::Change;
+use muster_engine_k8s::read::{GangName, GroupKind, group};
+use muster_model::{Labels, Timestamp};
+use muster_pods::Scheduler;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::error::Error;
+
+/// Nodes of a rack, and racks' zones in turn: as the bed has them.
+const RACK: u32 = 8;
+const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
+
+/// A queue and the nodes for it.
+#[derive(clap::Args)]
+pub(crate) struct Decide {
+    #[command(flatten)]
+    queue: Queue,
+    /// So many nodes
+    #[arg(long, default_value_t = 1000)]
+    nodes: u32,
+    /// GPUs of a node
+    #[arg(long, default_value_t = 8)]
+    gpus: u32,
+}
+
+/// What came of it.
+#[derive(Serialize)]
+struct Outcome {
+    /// Pods that found a node.
+    bound: usize,
+    /// Turns that it took.
+    turns: u32,
+    /// CPU for a pod to take it in, in milliseconds.
+    read_ms: f64,
+    /// CPU for a pod to decide on it, in milliseconds.
+    decide_ms: f64,
+    /// The most memory, in MiB.
+    peak_mib: f64,
+}
+
+impl Decide {
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let now = Timestamp::from_secs(1);
+        let mut scheduler = Scheduler::new(SCHEDULER);
+        scheduler.take(Change::Namespace(NAMESPACE.to_owned(), Labels::default()), now)?;
+        for at in 0..self.nodes {
+            let told = serde_json::from_value(node(at, self.gpus))?;
+            scheduler.take(Change::Node(Box::new(told)), now)?;
+        }
+        for (name, told) in self.queue.groups() {
+            let namespace = NAMESPACE.to_owned();
+            let name = GangName { namespace, kind: GroupKind::Upstream, name };
+            scheduler.take(Change::Group(name, group(&told["spec"])), now)?;
+        }
+        let begun = cpu_s();
+        for at in 0..self.queue.pods {
+            let mut told = self.queue.pod(at);
+            told["metadata"]["namespace"] = json!(NAMESPACE);
+            told["metadata"]["uid"] = json!(format!("uid-{at}"));
+            told["status"] = json!({});
+            // As the API server's admission makes them.
+            told["spec"]["tolerations"] = ["not-ready", "unreachable"]
+                .map(|taint| {
+                    json!({"key": format!("node.kubernetes.io/{taint}"), "operator": "Exists",
+                        "effect": "NoExecute", "tolerationSeconds": 300})
+                })
+                .into();
+            let told = serde_json::from_value(told)?;
+            scheduler.take(Change::Pod(Box::new(told)), now)?;
+        }
+        let read = cpu_s();
+        let (mut bound, mut turns) = (0, 0);
+        loop {
+            let turn = scheduler.turn(now)?;
+            (bound, turns) = (bound + turn.bind.len(), turns + 1);
+            if !turn.more {
+                break;
+            }
+        }
+        let a_pod = |seconds: f64| 1000.0 * seconds / f64::from(self.queue.pods.max(1));
+        let outcome = Outcome {
+            bound,
+            turns,
+            read_ms: a_pod(read - begun),
+            decide_ms: a_pod(cpu_s() - read),
+            peak_mib: used::of(std::process::id()).peak_mib,
+        };
+        println!("{}", serde_json::to_string(&outcome)?);
+        Ok(())
+    }
+}
+
+fn cpu_s() -> f64 {
+    used::of(std::process::id()).cpu_s
+}
+
+fn node(at: u32, gpus: u32) -> Value {
+    let (name, rack) = (format!("node-{at}"), at / RACK);
+    let has = json!({"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110",
+        "nvidia.com/gpu": gpus.to_string()});
+    json!({"metadata": {"name": name, "labels": {
+            "kubernetes.io/hostname": name,
+            "topology.kubernetes.io/zone": ZONES[rack as usize % ZONES.len()],
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+            "rack": format!("rack-{rack}")}},
+        "status": {"allocatable": has, "conditions": [{"type": "Ready", "status": "True"}]}})
+}
