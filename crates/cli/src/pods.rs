@@ -1,5 +1,6 @@
 //! `muster drive kubernetes`: the pods of a Kubernetes cluster that name muster.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -26,6 +27,9 @@ pub(crate) struct KubernetesArgs {
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
+    /// Answer /livez, /readyz and /metrics here (0.0.0.0:10251)
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
     /// Print JSON, one object for each thing that happened
     #[arg(long)]
     json: bool,
@@ -50,11 +54,13 @@ mod with {
     use crate::say::{self, Failure};
     use muster_engine_k8s::lease::Candidate;
     use muster_engine_k8s::{Cluster, K8sError};
-    use muster_pods::{Happened, Settings};
+    use muster_pages::{Asked, OPEN_METRICS, Page};
+    use muster_pods::{Happened, Health, Metrics, Settings};
     use serde_json::{Value, json};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+    use std::time::{Duration, Instant};
+    use tokio::net::TcpListener;
     use tokio::sync::watch;
 
     /// It is looked so often whether it is to end.
@@ -79,14 +85,23 @@ mod with {
                 // Whoever listened is gone already.
                 let _ = tell.send(true);
             });
-            drive(args, stop).await.map_err(|error| failed(&error))
+            drive(args, stop).await
         })?;
         Ok(0)
     }
 
-    async fn drive(args: &KubernetesArgs, stop: watch::Receiver<bool>) -> Result<(), K8sError> {
-        let cluster = Cluster::find(args.kubeconfig.as_deref()).await?;
-        let version = cluster.version().await?;
+    async fn drive(args: &KubernetesArgs, stop: watch::Receiver<bool>) -> Result<(), Failure> {
+        let seen = Arc::new(Seen::new(&args.scheduler_name));
+        if let Some(address) = args.listen {
+            let listener = TcpListener::bind(address).await;
+            let listener =
+                listener.map_err(|error| Failure::new(format!("--listen {address}: {error}")))?;
+            let seen = Arc::clone(&seen);
+            tokio::spawn(muster_pages::serve(listener, move |asked| seen.page(asked)));
+        }
+        let cluster =
+            Cluster::find(args.kubeconfig.as_deref()).await.map_err(|error| failed(&error))?;
+        let version = cluster.version().await.map_err(|error| failed(&error))?;
         say::note(&format!(
             "Kubernetes {version}; pods with schedulerName {}",
             args.scheduler_name
@@ -102,7 +117,48 @@ mod with {
             connections: usize::from(args.connections),
         };
         let json = args.json;
-        muster_pods::run(cluster, settings, stop, move |happened| say_it(&happened, json)).await
+        let look_on = move |happened: Happened| {
+            seen.see(&happened);
+            say_it(&happened, json);
+        };
+        muster_pods::run(cluster, settings, stop, look_on).await.map_err(|error| failed(&error))
+    }
+
+    /// What probes and scrapes are told.
+    struct Seen {
+        health: Mutex<Health>,
+        metrics: Metrics,
+    }
+
+    impl Seen {
+        fn new(name: &str) -> Self {
+            Self { health: Mutex::new(Health::new(Instant::now())), metrics: Metrics::new(name) }
+        }
+
+        fn see(&self, happened: &Happened) {
+            self.health().see(happened, Instant::now());
+            self.metrics.see(happened, say::now());
+        }
+
+        fn health(&self) -> MutexGuard<'_, Health> {
+            self.health.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        fn page(&self, asked: &Asked) -> Page {
+            let probe = |is_well: bool, why: &str| match is_well {
+                true => Page::plain(200, "ok"),
+                false => Page::plain(503, why),
+            };
+            let health = *self.health();
+            match asked.path.as_str() {
+                "/livez" | "/healthz" => {
+                    probe(health.is_live(Instant::now()), "it has not looked round for a minute\n")
+                }
+                "/readyz" => probe(health.is_ready(), "the cluster is not known whole yet\n"),
+                "/metrics" => Page { status: 200, kind: OPEN_METRICS, text: self.metrics.text() },
+                _ => Page::plain(404, "there are /livez, /readyz and /metrics here\n"),
+            }
+        }
     }
 
     /// No two processes are the same.
@@ -113,7 +169,7 @@ mod with {
     }
 
     fn say_it(happened: &Happened, json: bool) {
-        let (text, value) = words(happened);
+        let Some((text, value)) = words(happened) else { return };
         if json {
             say::print(&format!("{value}\n"));
         } else {
@@ -121,14 +177,15 @@ mod with {
         }
     }
 
-    fn words(happened: &Happened) -> (String, Value) {
-        match happened {
+    fn words(happened: &Happened) -> Option<(String, Value)> {
+        Some(match happened {
+            Happened::Planned(_) | Happened::Looked(_) => return None,
             Happened::Leads => ("schedules from here on".to_owned(), json!({"leads": true})),
             Happened::Knows { nodes, pods } => (
                 format!("{nodes} nodes and {pods} pods are known"),
                 json!({"nodes": nodes, "pods": pods}),
             ),
-            Happened::Bound(bind) => (
+            Happened::Bound(bind, _) => (
                 format!("pod {} goes to {}", bind.pod, bind.node),
                 json!({"bound": bind.pod.to_string(), "node": bind.node}),
             ),
@@ -149,6 +206,6 @@ mod with {
             Happened::Broken(rules) => {
                 (format!("not started: {}", rules.join("; ")), json!({"broken": rules}))
             }
-        }
+        })
     }
 }

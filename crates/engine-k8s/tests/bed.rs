@@ -151,7 +151,7 @@ impl Part {
         let (bound, leads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (counts, terms) = (Arc::clone(&bound), Arc::clone(&leads));
         let look_on = move |happened: Happened| match happened {
-            Happened::Bound(_) => drop(counts.fetch_add(1, Ordering::Relaxed)),
+            Happened::Bound(..) => drop(counts.fetch_add(1, Ordering::Relaxed)),
             Happened::Leads => drop(terms.fetch_add(1, Ordering::Relaxed)),
             Happened::Broken(rules) => panic!("a plan broke rules: {rules:?}"),
             _ => {}

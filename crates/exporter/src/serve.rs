@@ -1,43 +1,15 @@
 //! The endpoint that Prometheus scrapes.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, CONTENT_TYPE};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use muster_node_metrics::collector::Collector;
+use muster_pages::{Asked, Page};
+pub use muster_pages::{OPEN_METRICS, TEXT};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use crate::exposition::Settings;
 use crate::{Owners, exposition};
-
-/// Connections that are served at once; others wait.
-const CONNECTIONS_MAX: usize = 16;
-
-/// A client that sends nothing is let go.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A connection is closed after so long, however busy.
-const CONNECTION_TIMEOUT: Duration = Duration::from_mins(10);
-
-/// The content type of Prometheus's older text.
-pub const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// The content type of OpenMetrics.
-pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// What every answer is made from.
-struct Shared {
-    collector: Mutex<Collector>,
-    settings: Settings,
-}
 
 /// Serves `/metrics` until the program ends; says where once it listens.
 pub(crate) fn serve(
@@ -47,68 +19,28 @@ pub(crate) fn serve(
     listening: impl FnOnce(SocketAddr),
 ) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let shared = Arc::new(Shared { collector: Mutex::new(collector), settings });
+    let collector = Mutex::new(collector);
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await?;
         listening(listener.local_addr()?);
-        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        loop {
-            let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return Ok(()) };
-            // One that is gone before it was taken concerns nobody else.
-            let Ok((stream, _)) = listener.accept().await else { continue };
-            let shared = Arc::clone(&shared);
-            tokio::spawn(async move {
-                let service = service_fn(move |request| answer(Arc::clone(&shared), request));
-                let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(HEADER_TIMEOUT)
-                    .serve_connection(TokioIo::new(stream), service);
-                let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
-                drop(permit);
-            });
-        }
+        muster_pages::serve(listener, move |asked| page(&collector, &settings, asked)).await;
+        Ok(())
     })
 }
 
-async fn answer(
-    shared: Arc<Shared>,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    Ok(match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics") => {
-            let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
-            let open = accept.is_some_and(|accept| accept.contains("application/openmetrics-text"));
-            let collected = tokio::task::spawn_blocking(move || page(&shared, open)).await;
-            match collected {
-                Ok(text) => said(StatusCode::OK, if open { OPEN_METRICS } else { TEXT }, text),
-                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the collector failed\n"),
+fn page(collector: &Mutex<Collector>, settings: &Settings, asked: &Asked) -> Page {
+    match asked.path.as_str() {
+        "/metrics" => {
+            let snapshot = collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
+            let all = exposition(&snapshot, &Owners::default(), settings);
+            match asked.takes_open_metrics() {
+                true => Page { status: 200, kind: OPEN_METRICS, text: all.open_metrics() },
+                false => Page { status: 200, kind: TEXT, text: all.text() },
             }
         }
-        (&Method::GET | &Method::HEAD, "/") => {
-            plain(StatusCode::OK, "muster's metrics of this machine are at /metrics\n")
-        }
-        (&Method::GET | &Method::HEAD, _) => {
-            plain(StatusCode::NOT_FOUND, "there is only /metrics here\n")
-        }
-        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n"),
-    })
-}
-
-fn page(shared: &Shared, open: bool) -> String {
-    let snapshot = shared.collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
-    let all = exposition(&snapshot, &Owners::default(), &shared.settings);
-    if open { all.open_metrics() } else { all.text() }
-}
-
-fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    said(status, "text/plain; charset=utf-8", text.to_owned())
-}
-
-fn said(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
-    response
+        "/" => Page::plain(200, "muster's metrics of this machine are at /metrics\n"),
+        _ => Page::plain(404, "there is only /metrics here\n"),
+    }
 }
 
 #[cfg(test)]

@@ -310,8 +310,7 @@ impl<'a> Look<'a> {
             return rule(RuleKind::JobAffinity);
         }
         // How even several nodes are does not show on one of them.
-        let uneven =
-            |even: &Even| !even.counts_at(node) || (self.single && !even.allows(&[node]));
+        let uneven = |even: &Even| !even.counts_at(node) || (self.single && !even.allows(&[node]));
         if fence.even.iter().any(uneven) {
             return rule(RuleKind::Spread);
         }

@@ -4,9 +4,13 @@
 //! [`Scheduler`] is the pure part: changes in, [`Turn`]s out. [`run`] is the loop around it. Nothing
 //! is kept on disk: the state is filled anew from the API server at the start of each term.
 
+mod health;
 mod message;
+mod metrics;
 mod run;
 mod scheduler;
 
-pub use run::{Happened, Settings, run};
+pub use health::Health;
+pub use metrics::Metrics;
+pub use run::{Happened, Seen, Settings, run};
 pub use scheduler::{Bind, Scheduler, Tell, Turn};

@@ -62,8 +62,12 @@ pub enum Happened {
         /// Pods.
         pods: usize,
     },
-    /// A pod was bound.
-    Bound(Bind),
+    /// A turn was planned, in this time.
+    Planned(Duration),
+    /// It looked round, once a second.
+    Looked(Seen),
+    /// A pod was bound, so long after it was decided.
+    Bound(Bind, Duration),
     /// A pod could not be bound, and why.
     NotBound(Bind, K8sError),
     /// A pod was told why it waits.
@@ -72,9 +76,24 @@ pub enum Happened {
     Broken(Vec<String>),
 }
 
+/// What there is at one look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods that wait and have not been told why.
+    pub active: usize,
+    /// Those that have been.
+    pub unschedulable: usize,
+    /// Those that have scheduling gates.
+    pub gated: usize,
+}
+
 /// A binding that was tried.
 struct Tried {
     bind: Bind,
+    /// From the decision to the answer.
+    took: Duration,
     outcome: Result<(), K8sError>,
 }
 
@@ -209,7 +228,7 @@ impl<L: Fn(Happened) + Send + Sync + 'static> Lead<L> {
 
     fn settle(&mut self, tried: Tried) {
         match tried.outcome {
-            Ok(()) => (self.look_on)(Happened::Bound(tried.bind)),
+            Ok(()) => (self.look_on)(Happened::Bound(tried.bind, tried.took)),
             Err(error) => {
                 if let Err(error) = self.scheduler.not_bound(tried.bind.job, now()) {
                     tracing::error!(%error, "a pod that was not bound could not be put back");
@@ -225,6 +244,13 @@ impl<L: Fn(Happened) + Send + Sync + 'static> Lead<L> {
             return;
         }
         self.plan();
+        let waiting = self.scheduler.mirror().waiting();
+        (self.look_on)(Happened::Looked(Seen {
+            nodes: self.scheduler.mirror().state().nodes.len(),
+            active: waiting.active,
+            unschedulable: waiting.told,
+            gated: waiting.gated,
+        }));
         for tell in self.scheduler.tell(now()) {
             self.writer.tell(tell, Arc::clone(&self.look_on));
         }
@@ -232,13 +258,12 @@ impl<L: Fn(Happened) + Send + Sync + 'static> Lead<L> {
 
     /// Plans, and begins to bind.
     fn plan(&mut self) {
-        let turn = match self.scheduler.turn(now()) {
-            Ok(turn) => turn,
-            Err(error) => {
-                tracing::error!(%error, "a turn could not be made");
-                Turn::default()
-            }
-        };
+        let begun = Instant::now();
+        let turn = self.scheduler.turn(now()).unwrap_or_else(|error| {
+            tracing::error!(%error, "a turn could not be made");
+            Turn::default()
+        });
+        (self.look_on)(Happened::Planned(begun.elapsed()));
         if !turn.broken.is_empty() {
             (self.look_on)(Happened::Broken(turn.broken));
         }
@@ -271,21 +296,22 @@ impl Writer {
     }
 
     fn bind(&self, bind: Bind, tried: mpsc::UnboundedSender<Tried>) {
-        let writer = self.clone();
+        let (writer, decided) = (self.clone(), Instant::now());
         tokio::spawn(async move {
             let Ok(slot) = writer.slots.acquire().await else { return };
             let outcome = writer.try_bind(&bind).await;
+            let took = decided.elapsed();
             let note = outcome.is_ok().then(|| note_of(&bind));
             if let Some(note) = note {
                 // Nobody listens any more once the term is over.
-                let _ = tried.send(Tried { bind, outcome });
+                let _ = tried.send(Tried { bind, took, outcome });
                 let noted = writer.cluster.note(&note, &writer.name).await;
                 noted.unwrap_or_else(|error| tracing::debug!(%error, "event"));
                 return;
             }
             drop(slot);
             sleep(BACK_OFF).await;
-            let _ = tried.send(Tried { bind, outcome });
+            let _ = tried.send(Tried { bind, took, outcome });
         });
     }
 

@@ -32,6 +32,8 @@ pub struct Bind {
     pub pod: PodKey,
     /// Its unique id.
     pub uid: String,
+    /// When it was made.
+    pub created: Timestamp,
     /// The node.
     pub node: String,
 }
@@ -140,6 +142,7 @@ impl Scheduler {
             job: start.job,
             pod: pod.key.clone(),
             uid: pod.uid.clone(),
+            created: pod.created,
             node: node.name.clone(),
         })
     }

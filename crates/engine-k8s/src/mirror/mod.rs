@@ -31,6 +31,17 @@ struct Entry {
     part: gangs::Part,
 }
 
+/// How many pods of this scheduler wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// For a node, without having been told why.
+    pub active: usize,
+    /// For a node, and have been told why.
+    pub told: usize,
+    /// For their scheduling gates to be taken away.
+    pub gated: usize,
+}
+
 /// A cluster as it is known.
 #[derive(Clone, Debug)]
 pub struct Mirror {
@@ -93,6 +104,26 @@ impl Mirror {
                 None => (record, self.gang_text(record)),
             })
         })
+    }
+
+    /// How many pods wait. Work: a look at each pod.
+    pub fn waiting(&self) -> Waiting {
+        let mut waiting = Waiting::default();
+        for Entry { record, job, .. } in self.entries.values() {
+            let is_assumed = || {
+                let job = job.and_then(|job| self.state.jobs.get(&job));
+                job.is_some_and(|job| !job.is_pending())
+            };
+            if record.scheduler != self.scheduler || record.node.is_some() || record.leaving {
+            } else if record.gated {
+                waiting.gated += 1;
+            } else if record.told.is_some() {
+                waiting.told += 1;
+            } else if !is_assumed() {
+                waiting.active += 1;
+            }
+        }
+        waiting
     }
 
     /// Takes in what was told.

@@ -326,7 +326,8 @@ mod tests {
             assert_eq!(found, right, "{selector}");
         }
         for who in &all {
-            let mut found: Vec<JobId> = social.keeping_away(who, span).map(|(_, id, _)| id).collect();
+            let mut found: Vec<JobId> =
+                social.keeping_away(who, span).map(|(_, id, _)| id).collect();
             found.sort_unstable();
             let keeps = |spec: &JobSpec| {
                 let affinity = spec.request.affinity.as_ref();
