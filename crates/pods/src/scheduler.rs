@@ -111,6 +111,10 @@ impl Scheduler {
     /// [`ApplyError`].
     pub fn turn(&mut self, now: Timestamp) -> Result<Turn, ApplyError> {
         self.mirror.settle(now)?;
+        if self.mirror.state().index.pending.is_empty() {
+            self.resume = None;
+            return Ok(Turn::default());
+        }
         let budget = Budget { steps: TURN_STEPS, resume: self.resume.take() };
         let plan = self.planner.plan(self.mirror.state(), now, budget);
         self.resume.clone_from(&plan.resume);
