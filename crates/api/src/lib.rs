@@ -20,6 +20,7 @@ pub mod events;
 pub mod history;
 pub mod job;
 pub mod job_ref;
+pub mod machine;
 pub mod node;
 pub mod pause;
 pub mod plan;
@@ -27,6 +28,7 @@ pub mod priority;
 pub mod queue;
 pub mod report;
 pub mod reservation;
+pub mod series;
 pub mod shown;
 pub mod step;
 pub mod submit;
@@ -52,6 +54,7 @@ pub use job::{
     GateView, HetView, JobPage, JobView, LevelCount, PlacementView, ShareView, StepView, UsageView,
 };
 pub use job_ref::{JobRef, JobRefError};
+pub use machine::{LinkView, MachineView, StorageView};
 pub use node::{
     DeviceView, DrainRequest, ForeignView, LicenceView, NodeJob, NodePage, NodeState, NodeView,
     PartitionView, SwitchView,
@@ -62,6 +65,7 @@ pub use priority::{PriorityPage, PriorityQuery, PriorityRow, ShareLine, SharePag
 pub use queue::{ArrayView, QueueDetail, QueuePage, QueueQuery, QueueRow};
 pub use report::{ReportPage, ReportView};
 pub use reservation::{ReservationPlan, ReservationRequest, ReservationView, ReservedNodeView};
+pub use series::{LineView, SeriesPage, SeriesView};
 pub use submit::{
     ClientFlags, JobEnd, PayloadView, ResourceLimit, ScriptView, StepAccess, SubmitRequest,
     SubmitResponse, Tool, Trial, WaitQuery, WaitResponse,

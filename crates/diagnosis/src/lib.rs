@@ -11,12 +11,14 @@
 //! assert_eq!(diagnose(&[Default::default()]).verdict, Verdict::TooShort);
 //! ```
 
+mod course;
 mod report;
 mod rules;
 mod sample;
 mod signals;
 mod tally;
 
+pub use course::{Course, Line, POINTS_MAX};
 pub use report::{Confidence, Finding, Report, Verdict, diagnose};
 pub use rules::{Condition, RULES, Rule, Test};
 pub use sample::{Gpu, Sample};

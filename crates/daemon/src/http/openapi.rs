@@ -34,6 +34,8 @@ use utoipa::OpenApi;
         jobs::whatif,
         jobs::steps,
         watch::diagnosis,
+        watch::series,
+        watch::machine,
         watch::report,
         act::actions,
         act::update,

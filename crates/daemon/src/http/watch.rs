@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
-use muster_api::{ApiError, DiagnosisPage, ReportPage};
+use muster_api::{ApiError, DiagnosisPage, MachineView, ReportPage, SeriesPage};
 use muster_control::command::CommandError;
 use muster_exporter::{OPEN_METRICS, Settings, TEXT, exposition};
 use muster_model::Job;
@@ -74,6 +74,36 @@ pub(crate) async fn report(
         Ok(Json(ReportPage { jobs }))
     });
     made.await.map_err(|_| Refusal::fault("the report could not be made"))?
+}
+
+/// What jobs did over time, for graphs; for their owner and admins.
+#[utoipa::path(get, path = "/v1/jobs/{job}/series", params(("job" = String, Path)), responses(
+    (status = 200, body = SeriesPage), (status = 403, body = ApiError),
+    (status = 404, body = ApiError)))]
+pub(crate) async fn series(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Answer<SeriesPage> {
+    let wanted = job_ref(&name)?;
+    let made = tokio::task::spawn_blocking(move || {
+        let (_, found) = super::history::known(&app, &wanted)?;
+        let period_s = app.config.load().daemon.watch_period.0;
+        let mut jobs = Vec::new();
+        for job in &found {
+            may_see(&caller, job)?;
+            jobs.push(app.watch.series(job));
+        }
+        Ok(Json(SeriesPage { period_s, jobs }))
+    });
+    made.await.map_err(|_| Refusal::fault("the series could not be read"))?
+}
+
+/// Disks, filesystems and networks of the daemon's machine; for everybody, as `/proc` is.
+#[utoipa::path(get, path = "/v1/machine", responses((status = 200, body = MachineView)))]
+pub(crate) async fn machine(Given(app): Given<Shared>) -> Answer<MachineView> {
+    let made = tokio::task::spawn_blocking(move || Json(app.watch.machine()));
+    made.await.map_err(|_| Refusal::fault("the machine could not be looked at"))
 }
 
 fn may_see(caller: &Caller, job: &Job) -> Result<(), Refusal> {

@@ -2,7 +2,7 @@
 //!
 //! Accounting is the store's; these are figures beside it, and a job without them is still told of.
 
-use muster_api::DiagnosisView;
+use muster_api::{DiagnosisView, SeriesView};
 use muster_model::{Job, JobId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 const FILES_MAX: usize = 10_000;
 
 /// What samples of one attempt of a job say.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Watched {
     /// Which attempt.
     pub(crate) attempt: u32,
@@ -33,6 +33,9 @@ pub(crate) struct Watched {
     pub(crate) gpu_joules: Option<u64>,
     /// What held it back.
     pub(crate) diagnosis: DiagnosisView,
+    /// What it did over time; files of earlier releases are without.
+    #[serde(default)]
+    pub(crate) series: SeriesView,
 }
 
 impl Watched {

@@ -5,13 +5,15 @@
 
 pub(crate) mod endings;
 mod kept;
+mod machine;
 pub(crate) mod report;
 mod sample;
+mod series;
 
 use crate::app::App;
 use kept::{Kept, Watched};
 use muster_control::command::Principal;
-use muster_diagnosis::{Sample, Tally};
+use muster_diagnosis::{Course, Sample, Tally};
 use muster_exporter::{Owner, Owners};
 use muster_model::{DeviceGrant, Job, JobId, JobState, Node, State};
 use muster_node_metrics::collector::{Collector, Options, Snapshot};
@@ -37,6 +39,8 @@ struct Ring {
     samples: VecDeque<Sample>,
     /// All of them added up.
     tally: Tally,
+    /// What it did over its whole life.
+    course: Course,
 }
 
 /// What is read and remembered.
@@ -45,6 +49,8 @@ pub(crate) struct Watch {
     begun: Instant,
     collector: Mutex<Option<Collector>>,
     newest: Mutex<Option<(Instant, Snapshot)>>,
+    /// The one before it, and the time between them.
+    earlier: Mutex<Option<(Duration, Snapshot)>>,
     rings: Mutex<BTreeMap<JobId, Ring>>,
     kept: Kept,
 }
@@ -57,6 +63,7 @@ impl Watch {
             begun: Instant::now(),
             collector: Mutex::new(None),
             newest: Mutex::new(None),
+            earlier: Mutex::new(None),
             rings: Mutex::new(BTreeMap::new()),
             kept: Kept::new(kept),
         }
@@ -74,7 +81,11 @@ impl Watch {
         let instance = Some(self.instance.clone());
         let fresh = || Collector::new(&Options { instance, ..Options::default() });
         let snapshot = collector.get_or_insert_with(fresh).collect();
-        *newest() = Some((Instant::now(), snapshot.clone()));
+        let now = Instant::now();
+        if let Some((at, before)) = newest().replace((now, snapshot.clone())) {
+            let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+            *earlier = Some((now - at, before));
+        }
         snapshot
     }
 
@@ -121,9 +132,14 @@ impl Watch {
     fn watched(&self, job: &Job) -> Option<Watched> {
         let rings = self.rings();
         match rings.get(&job.id).filter(|ring| ring.attempt == job.attempt) {
-            Some(ring) => Some(report::watched(job, ring)),
+            Some(ring) => Some(self.watched_of(job, ring)),
             None => self.kept.of(job),
         }
+    }
+
+    fn watched_of(&self, job: &Job, ring: &Ring) -> Watched {
+        let series = series::of(job, &ring.course, self.begun.elapsed().as_secs_f64());
+        report::watched(job, ring, series)
     }
 
     /// Keeps what was seen of a job that is over.
@@ -131,7 +147,7 @@ impl Watch {
         let mut rings = self.rings();
         if let Some(ring) = rings.get(&job.id).filter(|ring| ring.attempt == job.attempt) {
             // It is on the disk before it is gone from memory: who asks finds it in one of them.
-            self.kept.keep(job.id, &report::watched(job, ring));
+            self.kept.keep(job.id, &self.watched_of(job, ring));
         }
         rings.remove(&job.id);
     }
@@ -169,6 +185,7 @@ impl Watch {
             }
             let sample = Sample { at, ..taken };
             ring.tally.add(&sample);
+            ring.course.add(&sample);
             ring.samples.push_back(sample);
             if ring.samples.len() > SAMPLES_MAX {
                 ring.samples.pop_front();

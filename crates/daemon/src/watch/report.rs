@@ -3,7 +3,7 @@
 use super::kept::Watched;
 use super::{Ring, Watch};
 use muster_api::report::permille;
-use muster_api::{DiagnosisView, FindingView, HistoryRow, ReportView};
+use muster_api::{DiagnosisView, FindingView, HistoryRow, ReportView, SeriesView};
 use muster_diagnosis::{Confidence, Sample, Verdict, diagnose};
 use muster_model::{Job, State, TresKind};
 
@@ -30,7 +30,7 @@ impl Watch {
 }
 
 /// What a ring says of its job.
-pub(super) fn watched(job: &Job, ring: &Ring) -> Watched {
+pub(super) fn watched(job: &Job, ring: &Ring, series: SeriesView) -> Watched {
     let totals = ring.tally.totals();
     let thousandths = |share: Option<f64>| permille((share? * 1e6) as u64, 1_000_000);
     let whole = |amount: Option<f64>| amount.map(|amount| amount as u64);
@@ -45,6 +45,7 @@ pub(super) fn watched(job: &Job, ring: &Ring) -> Watched {
         written_bytes: whole(totals.written_bytes),
         gpu_joules: whole(totals.gpu_joules),
         diagnosis: diagnosis(job, &samples),
+        series,
     }
 }
 

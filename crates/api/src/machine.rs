@@ -1,0 +1,73 @@
+//! What the daemon's machine does with its disks, filesystems and networks.
+
+use muster_model::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The machine between the last two looks at it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MachineView {
+    /// When this was made.
+    #[schema(value_type = i64)]
+    pub now_ms: Timestamp,
+    /// How long the looks were apart; none where there was one look, and then there are no rates.
+    pub seconds: Option<f64>,
+    /// The share of time in which some task waited for a CPU.
+    pub cpu_waiting: Option<f64>,
+    /// The share in which some task waited for memory.
+    pub memory_waiting: Option<f64>,
+    /// The share in which some task waited for I/O.
+    pub io_waiting: Option<f64>,
+    /// Disks, and the mounts of network filesystems.
+    pub storage: Vec<StorageView>,
+    /// Interfaces with a device behind them, and ports of InfiniBand and RoCE.
+    pub links: Vec<LinkView>,
+    /// Sources that did not answer in time or failed, and how.
+    pub silent: Vec<String>,
+}
+
+/// One disk or mount; what nobody knows is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StorageView {
+    /// `disk`, `lustre`, `nfs` or `gpfs`.
+    pub kind: String,
+    /// Its name: a device, a filesystem, an export.
+    pub name: String,
+    /// Bytes read a second.
+    pub read: Option<f64>,
+    /// Bytes written a second.
+    pub written: Option<f64>,
+    /// Reads a second.
+    pub reads: Option<f64>,
+    /// Bytes of one read.
+    pub read_size: Option<f64>,
+    /// Metadata operations a second.
+    pub metadata: Option<f64>,
+    /// Milliseconds that a read took.
+    pub wait_ms: Option<f64>,
+    /// The share of time in which it was busy.
+    pub busy: Option<f64>,
+}
+
+/// One interface or port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LinkView {
+    /// `ethernet` or `infiniband`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it is up; none where nobody knows.
+    pub up: Option<bool>,
+    /// Bytes a second that it can carry in one direction.
+    pub speed: Option<u64>,
+    /// Bytes received a second.
+    pub received: Option<f64>,
+    /// Bytes sent a second.
+    pub sent: Option<f64>,
+    /// Errors since it is there, both directions.
+    pub errors: Option<u64>,
+    /// Packets dropped since then.
+    pub dropped: Option<u64>,
+    /// How often it went away since then.
+    pub lost: Option<u64>,
+}
