@@ -183,7 +183,10 @@ impl Watch {
             if ring.attempt != job.attempt {
                 *ring = Ring { attempt: job.attempt, ..Ring::default() };
             }
-            let sample = Sample { at, ..taken };
+            // Where no cgroup says how many CPUs it may use, they are those that it was given.
+            let given = job.placement.as_ref().map(|placement| placement.cpus());
+            let given = given.filter(|cpus| *cpus > 0).map(f64::from);
+            let sample = Sample { at, cpus: taken.cpus.or(given), ..taken };
             ring.tally.add(&sample);
             ring.course.add(&sample);
             ring.samples.push_back(sample);
@@ -257,7 +260,7 @@ mod tests {
         state.nodes.insert(NodeId(0), Arc::new(node));
         for (id, uid, index) in [(7, 1_000, 1), (8, 2_000, 0)] {
             let grant = DeviceGrant { index, share: DeviceMilli::WHOLE, ..DeviceGrant::default() };
-            let share = NodeShare { devices: vec![grant], ..NodeShare::default() };
+            let share = NodeShare { devices: vec![grant], cpu_pool: 6, ..NodeShare::default() };
             let placement = Placement { nodes: vec![share], ..Placement::default() };
             let owner = serde_json::json!({"uid": uid, "gid": uid, "user": format!("u{uid}")});
             let job = serde_json::json!({
@@ -302,6 +305,8 @@ mod tests {
         watch.sample(&state);
         let job = Arc::clone(&state.jobs[&JobId(7)]);
         assert_eq!(watch.samples(&job).len(), 1);
+        // No cgroup tells of this one.
+        assert_eq!(watch.samples(&job)[0].cpus, Some(6.0));
         let again = Job { attempt: job.attempt + 1, ..(*job).clone() };
         assert!(watch.samples(&again).is_empty());
         state.index.active.clear();
