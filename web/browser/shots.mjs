@@ -9,7 +9,7 @@ const { browser, page, complaints } = await open(asked);
 const job = asked.job ?? '1';
 const VIEWS = {
   queue: '/queue', job: `/queue/${job}`, why: `/queue/${asked.why ?? job}`, cluster: '/cluster', node: '/cluster/node1', health: '/cluster?by=health', plan: '/plan',
-  shares: '/shares', reservations: '/reservations', history: '/history?days=1',
+  shares: '/shares', reservations: '/reservations', history: '/history?days=1', machine: '/machine',
 };
 for (const look of ['light', 'dark']) {
   await page.emulateMedia({ colorScheme: look });

@@ -12,7 +12,7 @@ const asked = words(process.argv.slice(2));
 const muster = (...args) => execFileSync(asked.muster, args, { encoding: 'utf8' });
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const HOSTILE = '<img src=x onerror=alert(1)>';
-const VIEWS = ['/queue', '/cluster', '/cluster/node1', '/cluster?as=table', '/plan', '/shares', '/reservations', '/history?days=1'];
+const VIEWS = ['/queue', '/cluster', '/cluster/node1', '/cluster?as=table', '/plan', '/shares', '/reservations', '/history?days=1', '/machine'];
 const checks = [];
 const check = (name, body) => checks.push({ name, body });
 
@@ -106,6 +106,37 @@ check('a job that waits shows blockers that lead to their jobs', async () => {
   await side.getByText(/^Starts .* at the earliest|^Starts between/).waitFor();
   await side.locator('.why a').first().click();
   await page.waitForURL(/#\/queue\/\d/);
+});
+
+check('a job shows its graphs, and that it is too early for a diagnosis', async () => {
+  await visit(page, `/queue/${jobOf('finetune')}`);
+  const side = page.getByRole('complementary');
+  const graphs = side.getByRole('region', { name: 'Over time' });
+  await graphs.getByRole('img').first().waitFor();
+  // Wherever it runs, some kind of reading says something of it.
+  await graphs.getByRole('row').first().waitFor();
+  await side.getByRole('region', { name: 'What holds it back' }).waitFor();
+});
+
+check('a finding says what, by which numbers, and what to do', async () => {
+  const tab = await bed.context.newPage();
+  const finding = { code: 'SMALL_FILES', text: HOSTILE, evidence: 'size of a read 8.0 KiB', sure: false, remedy: 'pack the files' };
+  await tab.route('**/v1/jobs/*/report', async (route) => {
+    const page = await (await route.fetch()).json();
+    page.jobs[0].diagnosis = { id: page.jobs[0].id, state: 'running', verdict: 'found', window_s: 90, samples: 45, findings: [finding], missing: [] };
+    await route.fulfill({ json: page });
+  });
+  await tab.goto(`${base}/#/queue/${jobOf('finetune')}`);
+  const said = tab.getByRole('region', { name: 'What holds it back' });
+  for (const text of [HOSTILE, '(likely)', 'SMALL_FILES', 'size of a read 8.0 KiB', 'pack the files']) await said.getByText(text).waitFor();
+  await tab.close();
+});
+
+check('disks and networks have rates from the second look on', async () => {
+  await visit(page, '/machine');
+  await page.getByText(/^Rates of the last/).waitFor();
+  await page.getByRole('img', { name: 'Network' }).locator('canvas').waitFor();
+  assert.ok((await page.getByRole('row').count()) > 4);
 });
 
 check('output comes as it is written', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { target } from '../src/api/client';
 import { clock, distance, duration, memory, percent, rough, short } from '../src/lib/format';
+import { amount, bytes, panels, sums as lineSums, times } from '../src/lib/graphs';
 import { occurrences } from '../src/lib/occurrences';
 import { Refresher, type World } from '../src/lib/refresh';
 import { LINES_MAX, Output, visible } from '../src/lib/text';
@@ -181,5 +182,28 @@ describe('waste', () => {
     expect(hours.timeout[9]).toBe(16);
     expect(outcome('node_fail')).toBe('machine');
     expect(held(past({ started_ms: null }))).toBe(0);
+  });
+});
+
+describe('graphs', () => {
+  const line = (name: string, unit: string, values: (number | null)[]) => ({ name, unit, values });
+
+  it('puts lines that are known into panels, in order', () => {
+    const found = panels([line('written', 'bytes_per_s', [1]), line('read', 'bytes_per_s', [2]), line('gpu', 'share', [0.5]), line('new', 'x', [1])]);
+    expect(found.map((panel) => panel.key)).toEqual(['gpu', 'io']);
+    expect(found[1]?.lines.map((one) => one.name)).toEqual(['read', 'written']);
+    expect(panels([])).toEqual([]);
+  });
+
+  it('sums what is known, which is not 0 where it is not', () => {
+    expect(lineSums([null, 1, 3, null])).toEqual({ last: 3, mean: 2, most: 3 });
+    expect(lineSums([null])).toBeNull();
+    expect(times(10_000, 2000, 2)).toEqual([11, 13]);
+  });
+
+  it('says amounts in their unit', () => {
+    expect([amount(0.314, 'share'), amount(8192, 'bytes'), amount(3 * 1024 ** 3, 'bytes_per_s'), amount(2950, 'per_s'), amount(142.4, 'watts'), amount(3.5, 'cpus')])
+      .toEqual(['31 %', '8 KiB', '3 GiB/s', '2950/s', '142 W', '3.5']);
+    expect(bytes(17)).toBe('17 B');
   });
 });

@@ -146,6 +146,7 @@ pub(crate) fn forwarded(method: &Method, path: &str, act: bool) -> Result<(), Re
         "events",
         "history",
         "licences",
+        "machine",
         "nodes",
         "partitions",
         "ping",
@@ -161,9 +162,8 @@ pub(crate) fn forwarded(method: &Method, path: &str, act: bool) -> Result<(), Re
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let known = match (method, &parts[..]) {
         (&Method::GET, ["v1", list]) => LISTS.contains(list),
-        (&Method::GET, ["v1", "jobs" | "nodes" | "reservations", _] | ["v1", "jobs", _, "why"]) => {
-            true
-        }
+        (&Method::GET, ["v1", "jobs" | "nodes" | "reservations", _]) => true,
+        (&Method::GET, ["v1", "jobs", _, view]) => matches!(*view, "why" | "series" | "report"),
         // They try something on a copy of the state, and store nothing.
         (&Method::POST, ["v1", "whatif"] | ["v1", "reservations", "plan"]) => true,
         (&Method::POST, ["v1", "jobs", "actions"]) if act => true,
@@ -288,7 +288,10 @@ mod tests {
     fn only_what_the_page_shows_is_asked() {
         let ok = |method: Method, path: &str, act| forwarded(&method, path, act).is_ok();
         assert!(ok(Method::GET, "/v1/queue", false));
-        assert!(ok(Method::GET, "/v1/jobs/12/why", false));
+        assert!(ok(Method::GET, "/v1/machine", false));
+        for view in ["why", "series", "report"] {
+            assert!(ok(Method::GET, &format!("/v1/jobs/12/{view}"), false), "{view}");
+        }
         assert!(ok(Method::POST, "/v1/reservations/plan", false));
         assert!(ok(Method::POST, "/v1/jobs/actions", true));
         for (method, path) in [

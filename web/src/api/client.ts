@@ -14,6 +14,9 @@ export type ShareLine = Schemas['ShareLine'];
 export type SwitchView = Schemas['SwitchView'];
 export type ReservationView = Schemas['ReservationView'];
 export type ReservationPlan = Schemas['ReservationPlan'];
+export type SeriesView = Schemas['SeriesView'];
+export type DiagnosisView = Schemas['DiagnosisView'];
+export type MachineView = Schemas['MachineView'];
 export type Action = Schemas['Action'];
 
 type GetPath = { [P in keyof paths]: paths[P] extends { get: unknown } ? P : never }[keyof paths];

@@ -1,6 +1,6 @@
 // Where the page is: `#/queue/12?q=user:mara`. Everything that can be looked at has an address.
 
-export const VIEWS = ['queue', 'cluster', 'plan', 'shares', 'reservations', 'history'] as const;
+export const VIEWS = ['queue', 'cluster', 'plan', 'shares', 'reservations', 'history', 'machine'] as const;
 export type View = (typeof VIEWS)[number];
 
 export interface Place {

@@ -3,6 +3,7 @@
 
 mod jobs;
 mod service;
+mod watching;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,18 +22,25 @@ const SMALL_JOBS: usize = 6;
 const LIMIT_S: u64 = 120;
 const POLL: Duration = Duration::from_millis(200);
 
-/// `cargo xtask demo [--keep]`.
+/// `cargo xtask demo [--keep] [--page]`.
 pub(crate) fn main(words: &[String]) -> Result<(), String> {
     let mut args = Args::new(words);
     let keep = args.switch("--keep");
+    let page = args.switch("--page");
     args.finish()?;
     need::find("python3", need::minimum("python3"))
         .map_err(|reason| format!("the demo's jobs are Python programs: {reason}"))?;
     let binary = build()?;
     let begin = Instant::now();
     println!("\nmuster up --practice {NODES}: four nodes of eight invented GPUs on this machine");
-    let mut instance = Instance::start(&binary, &["--practice", NODES])?;
-    let result = Demo::new(&instance, begin).and_then(|mut demo| demo.run());
+    let config = config()?;
+    let config_path = config.path().to_string_lossy().into_owned();
+    let mut instance = Instance::start(&binary, &["--practice", NODES, "--config", &config_path])?;
+    let page = page.then(|| Page::open(&instance)).transpose()?;
+    let result = Demo::new(&instance, begin)
+        .and_then(|mut demo| demo.run())
+        .and_then(|()| watching::show(&instance));
+    drop(page);
     let stopped = instance.stop();
     if let Err(message) = &result {
         println!("\nthe daemon's last words:\n{}", instance.log_end());
@@ -63,6 +71,35 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     sh::run(&mut sh::cargo(&["build", "--locked", "--package", "muster"]))?;
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());
     Ok(root::target().join("debug/muster"))
+}
+
+/// A configuration that looks at jobs often, as a file that is gone in the end.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn config() -> Result<tempfile::NamedTempFile, String> {
+    let failed = |error: std::io::Error| format!("the configuration: {error}");
+    let file = tempfile::NamedTempFile::new().map_err(failed)?;
+    std::fs::write(file.path(), watching::CONFIG).map_err(failed)?;
+    Ok(file)
+}
+
+/// The web page, served while the demo runs.
+struct Page(std::process::Child);
+
+impl Page {
+    fn open(instance: &Instance) -> Result<Self, String> {
+        let mut web = instance.muster();
+        println!("the page, for as long as the demo runs:");
+        web.arg("web").spawn().map(Self).map_err(|error| format!("muster web: {error}"))
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 struct Demo<'a> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::instance::Instance;
-use crate::sh;
+use crate::{demo, sh};
 
 const NODES: &str = "8x8";
 /// How long cancelled jobs may take.
@@ -36,6 +36,8 @@ const SAYS: &str =
 /// The daemon, and pages that it is shown by.
 pub(super) struct Scene {
     instance: Instance,
+    /// What the daemon was configured with.
+    _config: tempfile::NamedTempFile,
     pages: Vec<Child>,
     /// A job that runs.
     pub(super) running: String,
@@ -49,9 +51,15 @@ impl Scene {
     /// # Errors
     /// The daemon does not start, or a job is refused.
     pub(super) fn start(binary: &Path) -> Result<Self, String> {
-        let instance = Instance::start(binary, &["--practice", NODES])?;
-        let mut scene =
-            Self { instance, pages: Vec::new(), running: String::new(), waiting: String::new() };
+        let config = demo::config()?;
+        let path = config.path().to_string_lossy().into_owned();
+        let mut scene = Self {
+            instance: Instance::start(binary, &["--practice", NODES, "--config", &path])?,
+            _config: config,
+            pages: Vec::new(),
+            running: String::new(),
+            waiting: String::new(),
+        };
         for (name, options, script) in JOBS {
             let mut sbatch = scene.instance.slurm("sbatch");
             sbatch.arg("--parsable").arg(format!("--job-name={name}"));
