@@ -18,10 +18,10 @@ use crate::shadow::OrderBy;
 use crate::table::{Table, terminal_width};
 
 /// Turns are at least and at most so far apart.
-const TURNS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+const TURNS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 
 /// Slurm is left alone for so many times as long as an answer took.
-const REST_TIMES: u32 = 2;
+const REST_TIMES: u32 = 1;
 
 /// While it waits it looks so often whether it is to end.
 const GLANCE: Duration = Duration::from_millis(100);

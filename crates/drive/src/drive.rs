@@ -20,6 +20,9 @@ const SLOWLY: Seconds = Seconds(60);
 /// A lease that somebody else extends has moved after so long.
 const EXTENDED_WITHIN: Duration = Duration::from_secs(12);
 
+/// A lease is put off again after so long: each time is a call that no turn has to wait for.
+const EXTEND_AGAIN: Seconds = Seconds(4);
+
 /// Somebody who is in the midst of a turn has ended it after so long.
 const MIDST: Duration = Duration::from_secs(2);
 
@@ -181,6 +184,10 @@ impl Drive {
         check(cluster, &self.settings.partitions)?;
         let standing = ends(cluster, &self.settings.partitions);
         let meant = self.extended.plus(self.settings.lease);
+        let stands = |partition: &String| standing.get(partition).is_some_and(|end| *end > now);
+        if now.since(self.extended) < EXTEND_AGAIN && self.settings.partitions.iter().all(stands) {
+            return Ok(());
+        }
         for partition in self.settings.partitions.clone() {
             let end = standing.get(&partition).copied().unwrap_or(now);
             let cut = end <= now && now.plus(MARGIN) < meant;
@@ -215,16 +222,17 @@ impl Drive {
         let mut happened = Vec::new();
         let mut acts = Vec::new();
         let back = steps.take_back.iter().filter_map(|job| driven.targets.get(job));
-        let released: BTreeSet<&str> = names(&steps.release, driven);
-        let left = driven.left.iter().filter(|target| !released.contains(target.name.as_str()));
-        for target in back.chain(left) {
-            self.watch.taken_back(&target.name);
-            acts.push(act::give_back(target));
+        let released: BTreeSet<String> = names(&steps.release, driven);
+        let left = driven.left.iter().filter(|target| !released.contains(&target.name));
+        for target in back.chain(left).map(Target::whole) {
+            self.watch.taken_back(&target);
+            acts.push(act::give_back(&target));
             happened.push(Happened::TakenBack { job: target.name.clone() });
         }
         acts.extend(self.admit(driven, &steps.release));
         for step in &steps.release {
             let Some(target) = driven.targets.get(&step.job) else { continue };
+            let target = &if step.whole { target.whole() } else { target.clone() };
             let partition =
                 cluster.partitions.iter().find(|p| p.partition.name == target.partition);
             let all = partition.map(|p| p.partition.nodes.iter().cloned().collect());
@@ -241,7 +249,7 @@ impl Drive {
             let job = driven.targets.get(&job).map_or(job.to_string(), |t| t.name.clone());
             happened.push(Happened::Broken { job, rule });
         }
-        let refused = act::carry_out(&self.commands, &acts)?;
+        let refused = act::carry_out(&self.commands, &act::together(acts))?;
         happened.extend(refused.into_iter().map(|said| Happened::Refused { said }));
         Ok(happened)
     }
@@ -270,9 +278,12 @@ impl Drive {
     }
 }
 
-fn names<'a>(release: &[Step], driven: &'a Driven) -> BTreeSet<&'a str> {
-    let targets = release.iter().filter_map(|step| driven.targets.get(&step.job));
-    targets.map(|target| target.name.as_str()).collect()
+fn names(release: &[Step], driven: &Driven) -> BTreeSet<String> {
+    let name = |step: &Step| {
+        let target = driven.targets.get(&step.job)?;
+        Some(if step.whole { target.whole().name } else { target.name.clone() })
+    };
+    release.iter().filter_map(name).collect()
 }
 
 /// The partitions are there, and their nodes are theirs alone.
@@ -324,7 +335,8 @@ pub fn leases(cluster: &Cluster) -> Vec<Lapse> {
     let one = |(partition, until_ms): (&str, Timestamp)| {
         let driven = cluster.driven(&BTreeSet::from([partition.to_owned()]), &BTreeSet::new());
         let released = driven.targets.values().filter(|target| target.released);
-        let released = released.map(|target| target.name.clone()).collect();
+        let released: BTreeSet<String> = released.map(|target| target.whole().name).collect();
+        let released = released.into_iter().collect();
         Lapse { partition: partition.to_owned(), until_ms, released }
     };
     leases.map(one).collect()
@@ -350,14 +362,16 @@ pub fn hand_back(
         let mut acts = cuts(&cluster, partitions);
         let driven = cluster.driven(partitions, &BTreeSet::new());
         let marked = driven.targets.values().filter(|target| target.marked);
-        let back: BTreeMap<&str, &Target> =
-            marked.chain(&driven.left).map(|target| (target.name.as_str(), target)).collect();
+        let back: BTreeMap<String, Target> = marked
+            .chain(&driven.left)
+            .map(|target| (target.whole().name, target.whole()))
+            .collect();
         if acts.is_empty() && back.is_empty() {
             break;
         }
-        acts.extend(back.values().map(|target| act::give_back(target)));
-        happened.extend(back.keys().map(|name| Happened::TakenBack { job: (*name).to_owned() }));
-        let refused = act::carry_out(commands, &acts)?;
+        acts.extend(back.values().map(act::give_back));
+        happened.extend(back.into_keys().map(|job| Happened::TakenBack { job }));
+        let refused = act::carry_out(commands, &act::together(acts))?;
         happened.extend(refused.into_iter().map(|said| Happened::Refused { said }));
         pause(MIDST);
     }

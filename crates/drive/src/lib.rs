@@ -179,6 +179,82 @@ mod tests {
         assert_eq!(back, ["4"], "a job that came to stand behind a large one waits for it");
     }
 
+    fn array(id: u32, tasks: &str, more: &str) -> String {
+        waiting(id, &format!(r#","array_job_id":{id},"array_task_string":"{tasks}"{more}"#))
+            .replace(r#","shared":"none""#, "")
+            .replace(r#""cpu=4,node=1""#, r#""cpu=1,node=1""#)
+    }
+
+    fn whole(jobs: &[String]) -> (Vec<String>, Vec<String>) {
+        let driven = cluster(&jobs.join(","), 1000)
+            .driven(&BTreeSet::from(["p".to_owned()]), &BTreeSet::new());
+        let steps = steps(&driven).expect("planned");
+        let name = |job| driven.targets[job].whole().name;
+        (
+            steps.release.iter().filter(|step| step.whole).map(|step| name(&step.job)).collect(),
+            steps.take_back.iter().map(name).collect(),
+        )
+    }
+
+    #[test]
+    fn an_array_of_which_more_waits_than_starts_stays_one_record() {
+        // Eight CPUs, twenty tasks: all of them in one act, and nothing more once that is told.
+        assert_eq!(whole(&[array(3, "1-20", "")]), (vec!["3_[1-20]".to_owned()], vec![]));
+        assert_eq!(planned(&[array(3, "1-20", "")], &[]).0.len(), 1);
+        assert_eq!(planned(&[array(3, "1-20", RELEASED)], &[]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn an_array_that_fits_or_is_throttled_is_placed_task_by_task() {
+        let (release, _) = planned(&[array(3, "1-3", "")], &[]);
+        let tasks: Vec<&str> = release.iter().map(|(task, _)| task.as_str()).collect();
+        assert_eq!(tasks, ["3_1", "3_2", "3_3"]);
+        assert!(release.iter().all(|(_, nodes)| !nodes.is_empty()), "{release:?}");
+        let throttled = array(3, "1-20%2", r#","array_max_tasks":2"#);
+        assert_eq!(whole(std::slice::from_ref(&throttled)).0, [""; 0]);
+        assert_eq!(planned(&[throttled], &[]).0.len(), 2);
+    }
+
+    #[test]
+    fn an_array_in_the_lease_is_taken_back_as_one_record_where_a_large_job_comes_before_it() {
+        let busy = r#"{"job_id":90,"job_state":"RUNNING","partition":"p","nodes":"n1","cpus":4,
+            "node_count":1,"tasks":1,"time_limit":60,"start_time":990,"user_name":"bob",
+            "tres_req_str":"cpu=4,node=1"}"#;
+        let gang = waiting(1, "")
+            .replace(r#""node_count":1"#, r#""node_count":2"#)
+            .replace("cpu=4,node=1", "cpu=8,node=2");
+        let (release, back) = whole(&[busy.to_owned(), gang, array(3, "1-20", RELEASED)]);
+        assert_eq!((release, back), (vec![], vec!["3_[1-20]".to_owned()]));
+    }
+
+    #[test]
+    fn nothing_is_released_ahead_while_a_heterogeneous_job_is_about_to_start() {
+        let part = |id: u32, offset: u32| {
+            let more =
+                format!(r#","het_job_id":7,"het_job_offset":{offset},"priority":50{RELEASED}"#);
+            waiting(id, &more).replace(&format!(r#""priority":{},"#, 100 - id), "")
+        };
+        let (release, back) = whole(&[part(7, 0), part(8, 1), array(30, "1-20", "")]);
+        assert_eq!((release, back), (vec![], vec![]), "its tasks would take the room");
+    }
+
+    /// Slurm's backfill keeps a whole node for each component until all of them start.
+    #[test]
+    fn components_of_a_heterogeneous_job_never_meet_on_a_node() {
+        let part = |id: u32, offset: u32| {
+            let more = format!(r#","het_job_id":7,"het_job_offset":{offset},"priority":50"#);
+            waiting(id, &more)
+                .replace(&format!(r#""priority":{},"#, 100 - id), "")
+                .replace(r#","shared":"none""#, "")
+                .replace(r#""cpu=4,node=1""#, r#""cpu=1,node=1""#)
+        };
+        let (release, _) = planned(&[part(7, 0), part(8, 1)], &[]);
+        let nodes: BTreeSet<&str> = release.iter().map(|(_, nodes)| nodes.as_str()).collect();
+        assert_eq!(nodes, BTreeSet::from(["n1", "n2"]));
+        let (release, _) = planned(&[part(7, 0), part(8, 1), waiting(1, &on("n1"))], &[]);
+        assert!(release.is_empty(), "{release:?}");
+    }
+
     #[test]
     fn components_of_a_heterogeneous_job_are_released_together_or_not_at_all() {
         let part = |id: u32, offset: u32| {

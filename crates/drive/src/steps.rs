@@ -1,9 +1,9 @@
 //! What is to be done now: the plan, held against what Slurm was told before. Pure.
 
-use crate::ahead::ahead;
+use crate::ahead::{Ahead, ahead};
 use muster_engine_slurm::SlurmError;
-use muster_engine_slurm::read::{Driven, Target};
-use muster_model::{Decision, JobId, Start, State, TimeLimit};
+use muster_engine_slurm::read::Driven;
+use muster_model::{Decision, JobId, Plan, Start, State, TimeLimit};
 use muster_planner::{Budget, Planner};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +16,8 @@ pub struct Step {
     pub nodes: BTreeSet<String>,
     /// Its limit in minutes, where the plan cuts that down.
     pub limit: Option<u64>,
+    /// All waiting tasks of its array with it, as one record.
+    pub whole: bool,
 }
 
 /// What is to be done.
@@ -29,21 +31,72 @@ pub struct Steps {
     pub broken: BTreeMap<JobId, String>,
 }
 
+/// So often at most a plan is made anew because components of a heterogeneous job meet on a node.
+const SPREADS: usize = 8;
+
 /// Plans and compares.
 ///
 /// # Errors
 /// [`SlurmError::Answer`] where the records contradict each other.
 pub fn steps(driven: &Driven) -> Result<Steps, SlurmError> {
-    let (state, _) = driven.cluster.state()?;
-    let mut planner = Planner::new(&state);
-    let plan = planner.plan(&state, driven.cluster.now, Budget::UNLIMITED);
+    let mut driven = driven.clone();
+    let mut planned = Planned::of(&driven)?;
+    for _ in 0..SPREADS {
+        let met = planned.components_that_meet();
+        if met.is_empty() {
+            break;
+        }
+        for (job, nodes) in &met {
+            driven.keep_off(*job, nodes);
+        }
+        planned = Planned::of(&driven)?;
+    }
+    Ok(compare(&driven, &planned))
+}
+
+/// A plan and what it is for.
+struct Planned {
+    state: State,
+    plan: Plan,
+}
+
+impl Planned {
+    fn of(driven: &Driven) -> Result<Self, SlurmError> {
+        let (state, _) = driven.cluster.state()?;
+        let plan = Planner::new(&state).plan(&state, driven.cluster.now, Budget::UNLIMITED);
+        Ok(Self { state, plan })
+    }
+
+    /// Components of heterogeneous jobs that would start on a node of a component before them, with
+    /// these nodes: Slurm's backfill keeps each node for one of them and would never start them.
+    fn components_that_meet(&self) -> Vec<(JobId, BTreeSet<String>)> {
+        let mut met = Vec::new();
+        for decision in &self.plan.decisions {
+            let Decision::Start(starts) = decision else { continue };
+            let mut taken = BTreeSet::new();
+            for start in starts {
+                let own = step(&self.state, start).nodes;
+                let both: BTreeSet<String> = own.intersection(&taken).cloned().collect();
+                taken.extend(own);
+                if !both.is_empty() {
+                    met.push((start.job, both));
+                }
+            }
+        }
+        met
+    }
+}
+
+/// The plan held against what Slurm was told before.
+fn compare(driven: &Driven, planned: &Planned) -> Steps {
+    let Planned { state, plan } = planned;
     let mut steps = Steps::default();
-    for violation in muster_plan_check::check(&state, &plan) {
+    for violation in muster_plan_check::check(state, plan) {
         for job in &violation.jobs {
             steps.broken.insert(*job, violation.to_string());
         }
     }
-    let mut starting = BTreeSet::new();
+    let mut starts_now: Vec<&Start> = Vec::new();
     for decision in &plan.decisions {
         let Decision::Start(starts) = decision else { continue };
         let sound = |start: &Start| {
@@ -52,31 +105,50 @@ pub fn steps(driven: &Driven) -> Result<Steps, SlurmError> {
         if !starts.iter().all(sound) {
             continue;
         }
-        for start in starts {
-            starting.insert(start.job);
-            let step = step(&state, start);
-            // Of a first component only the reservation tells; one that was released ahead is
-            // Slurm's to place.
-            let is_told =
-                |t: &Target| t.released && (t.leads || t.ahead || t.required == step.nodes);
-            if !driven.targets.get(&start.job).is_some_and(is_told) {
-                steps.release.push(step);
-            }
+        starts_now.extend(starts);
+    }
+    let starting: BTreeSet<JobId> = starts_now.iter().map(|start| start.job).collect();
+    let ahead = ahead(driven, state, &starting);
+    for start in starts_now {
+        let Some(target) = driven.targets.get(&start.job) else { continue };
+        let step = step(state, start);
+        // Of a first component only the reservation tells; one that was released ahead is Slurm's
+        // to place.
+        let is_told =
+            target.released && (target.leads || target.ahead || target.required == step.nodes);
+        if !is_told && !ahead.jobs.contains(&start.job) {
+            steps.release.push(step);
         }
     }
-    let ahead = ahead(driven, &state, &starting);
-    for job in &ahead {
-        if driven.targets.get(job).is_some_and(|target| !target.released) {
-            steps.release.push(Step { job: *job, nodes: BTreeSet::new(), limit: None });
+    let mut begun = BTreeSet::new();
+    for job in &ahead.jobs {
+        let Some(target) = driven.targets.get(job).filter(|target| !target.released) else {
+            continue;
+        };
+        let array = target.rest.as_ref().map(|rest| rest.array);
+        let array = array.filter(|array| ahead.whole.contains(array));
+        if array.is_none_or(|array| begun.insert(array)) {
+            let whole = array.is_some();
+            let nodes = BTreeSet::new();
+            steps.release.push(Step { job: *job, nodes, limit: None, whole });
         }
     }
-    let stays = |job: &JobId, target: &Target| {
-        starting.contains(job) || (target.ahead && ahead.contains(job))
-    };
-    let released = driven.targets.iter().filter(|(_, target)| target.released);
-    let back = released.filter(|(job, target)| !stays(job, target));
-    steps.take_back = back.map(|(job, _)| *job).collect();
-    Ok(steps)
+    steps.take_back = taken_back(driven, &starting, &ahead);
+    steps
+}
+
+/// The released jobs that neither start now nor are ahead. Where tasks are one record, all of them
+/// have to start for it to stay, and the first stands for it.
+fn taken_back(driven: &Driven, starting: &BTreeSet<JobId>, ahead: &Ahead) -> Vec<JobId> {
+    let mut back = Vec::new();
+    let mut records = BTreeSet::new();
+    for (job, target) in driven.targets.iter().filter(|(_, target)| target.released) {
+        let stays = starting.contains(job) || (target.ahead && ahead.jobs.contains(job));
+        if !stays && records.insert(target.record()) {
+            back.push(*job);
+        }
+    }
+    back
 }
 
 fn step(state: &State, start: &Start) -> Step {
@@ -88,5 +160,6 @@ fn step(state: &State, start: &Start) -> Step {
         }
         _ => None,
     };
-    Step { job: start.job, nodes: names.map(|node| node.name.clone()).collect(), limit }
+    let nodes = names.map(|node| node.name.clone()).collect();
+    Step { job: start.job, nodes, limit, whole: false }
 }

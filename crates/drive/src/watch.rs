@@ -2,7 +2,7 @@
 //! as a value.
 
 use crate::Happened;
-use muster_engine_slurm::read::{Cluster, JobStanding, Target};
+use muster_engine_slurm::read::{Cluster, JobRecord, JobStanding, Target};
 use muster_model::{Seconds, Timestamp};
 use muster_slurm_syntax::hostlist;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,10 @@ const BARRED_MOST: Seconds = Seconds(1800);
 pub(crate) struct Watch {
     sent: BTreeMap<String, Sent>,
     barred: BTreeMap<String, Barred>,
+    /// Arrays that were released as one record: of their tasks is told as they start.
+    whole: BTreeSet<u32>,
+    /// What had resources at the last look.
+    holding: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,12 +45,17 @@ impl Watch {
     pub(crate) fn sent(&mut self, target: &Target, nodes: &BTreeSet<String>, now: Timestamp) {
         let patience = if target.heterogeneous { PATIENCE_HETEROGENEOUS } else { PATIENCE };
         let sent = Sent { nodes: nodes.clone(), until: now.plus(patience) };
-        self.sent.insert(target.name.clone(), sent);
+        if let Some(rest) = target.rest.as_ref().filter(|rest| rest.name == target.name) {
+            self.whole.insert(rest.array);
+            self.sent.insert(target.record(), sent);
+        } else {
+            self.sent.insert(target.name.clone(), sent);
+        }
     }
 
     /// A job was taken back.
-    pub(crate) fn taken_back(&mut self, name: &str) {
-        self.sent.remove(name);
+    pub(crate) fn taken_back(&mut self, target: &Target) {
+        self.sent.remove(&target.record());
     }
 
     /// Jobs that are not to be planned now.
@@ -60,8 +69,20 @@ impl Watch {
         let now = cluster.now;
         let mut happened = Vec::new();
         let mut there = BTreeSet::new();
+        let mut holding = BTreeSet::new();
+        let mut arrays = BTreeSet::new();
         for job in &cluster.jobs {
             let name = job.name();
+            let whole = job.array().filter(|array| self.whole.contains(array));
+            let known = self.holding.contains(&name) || self.sent.contains_key(&name);
+            if whole.is_some() && !known && job.standing() == JobStanding::Holding {
+                happened.push(started(&name, &nodes_of(job), &BTreeSet::new()));
+            }
+            match job.standing() {
+                JobStanding::Holding => drop(holding.insert(name.clone())),
+                JobStanding::Waiting => arrays.extend(whole),
+                JobStanding::Over => {}
+            }
             let Some(sent) = self.sent.get_mut(&name) else {
                 there.insert(name);
                 continue;
@@ -81,9 +102,7 @@ impl Watch {
                     happened.push(Happened::NotStarted { job: name.clone(), why });
                 }
                 JobStanding::Holding => {
-                    let nodes = hostlist::expand(&job.nodes(), hostlist::HOSTS_MAX);
-                    let nodes: BTreeSet<String> = nodes.unwrap_or_default().into_iter().collect();
-                    happened.push(started(&name, &nodes, &sent.nodes));
+                    happened.push(started(&name, &nodes_of(job), &sent.nodes));
                     self.sent.remove(&name);
                     self.barred.remove(&name);
                 }
@@ -98,8 +117,15 @@ impl Watch {
         self.sent.retain(|name, sent| !gone(name) && (there.contains(name) || sent.until > now));
         self.barred
             .retain(|name, barred| !gone(name) && (there.contains(name) || barred.until > now));
+        self.holding = holding;
+        self.whole = arrays;
         happened
     }
+}
+
+fn nodes_of(job: &JobRecord) -> BTreeSet<String> {
+    let nodes = hostlist::expand(&job.nodes(), hostlist::HOSTS_MAX);
+    nodes.unwrap_or_default().into_iter().collect()
 }
 
 fn started(job: &str, nodes: &BTreeSet<String>, meant: &BTreeSet<String>) -> Happened {
@@ -127,6 +153,8 @@ mod tests {
             required: BTreeSet::new(),
             released: true,
             ahead: false,
+            placed: true,
+            rest: None,
             leads: false,
             heterogeneous: false,
             word: "Licenses".to_owned(),

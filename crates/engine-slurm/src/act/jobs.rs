@@ -1,7 +1,7 @@
 //! Starting a waiting job where it was planned, and taking that back.
 
 use super::words;
-use crate::read::{Target, lease_name};
+use crate::read::{NodeRange, Target, lease_name};
 use muster_slurm_syntax::hostlist;
 use std::collections::BTreeSet;
 
@@ -35,6 +35,10 @@ pub fn release(release: &Release<'_>) -> Vec<String> {
         act.push(format!("ExcNodeList={}", list(&others)));
     } else {
         act.push(format!("ReqNodeList={}", list(nodes)));
+        // Else Slurm takes more where it finds them free.
+        if target.mark.range.is_some() {
+            act.push(format!("NumNodes={0}-{0}", nodes.len()));
+        }
         if target.heterogeneous {
             act.push(format!("ExcNodeList={}", target.mark.excluded));
         }
@@ -44,14 +48,19 @@ pub fn release(release: &Release<'_>) -> Vec<String> {
     act
 }
 
-/// Gives a job back what it asked for itself.
+/// Gives a job back what it asked for itself. What is as it asked is left out: without a node list
+/// `scontrol` takes several tasks of an array in one update.
 pub fn give_back(target: &Target) -> Vec<String> {
     let mut act = update(target);
     if target.released {
         act.push("ReservationName=".to_owned());
     }
-    if !target.leads {
+    if !target.leads && target.placed {
         act.push(format!("ReqNodeList={}", target.mark.required));
+        if let Some(NodeRange { least, most, cpus }) = target.mark.range {
+            act.push(format!("NumNodes={least}-{most}"));
+            act.push(format!("NumCPUs={cpus}"));
+        }
     }
     if target.heterogeneous {
         act.push(format!("ExcNodeList={}", target.mark.excluded));
@@ -62,4 +71,49 @@ pub fn give_back(target: &Target) -> Vec<String> {
 
 fn update(target: &Target) -> Vec<String> {
     words(&["update", &format!("JobId={}", target.name)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::Mark;
+
+    fn target(placed: bool, released: bool) -> Target {
+        let range = Some(NodeRange { least: 2, most: 4, cpus: 2 });
+        Target {
+            name: "12".to_owned(),
+            partition: "p".to_owned(),
+            user: "ada".to_owned(),
+            mark: Mark { range, ..Mark::default() },
+            marked: true,
+            required: BTreeSet::new(),
+            released,
+            ahead: released && !placed,
+            placed,
+            rest: None,
+            leads: false,
+            heterogeneous: false,
+            word: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_job_with_a_range_of_nodes_gets_as_many_as_planned_and_its_range_back() {
+        let nodes: BTreeSet<String> = ["n1", "n2", "n3"].map(str::to_owned).into();
+        let fresh = target(false, false);
+        let act = release(&Release { target: &fresh, nodes: &nodes, all: &nodes, limit: None });
+        let told = act[2..].join(" ");
+        let right = "ReservationName=muster_p ReqNodeList=n[1-3] NumNodes=3-3 \
+            AdminComment=muster://2-4/2";
+        assert_eq!(told, right.split_whitespace().collect::<Vec<_>>().join(" "));
+        let back = give_back(&target(true, true))[2..].join(" ");
+        let right = "ReservationName= ReqNodeList= NumNodes=2-4 NumCPUs=2 AdminComment=";
+        assert_eq!(back, right);
+    }
+
+    #[test]
+    fn what_stands_as_it_was_asked_is_not_told() {
+        let back = give_back(&target(false, true))[2..].join(" ");
+        assert_eq!(back, "ReservationName= AdminComment=");
+    }
 }

@@ -9,6 +9,7 @@ pub use jobs::{Release, give_back, release};
 pub use lease::Lease;
 
 use crate::{Commands, SlurmError};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So many acts go to one `scontrol`: what it complains of is read to a bound.
 const AT_ONCE: usize = 25;
@@ -42,6 +43,55 @@ pub fn carry_out(commands: &Commands, acts: &[Vec<String>]) -> Result<Vec<String
     Ok(complaints)
 }
 
+/// The same with what is alike for tasks of an array said once: `JobId=12_3` and `JobId=12_4` with
+/// the same words behind become `JobId=12_[3-4]`, which is one call of slurmctld.
+///
+/// Not where nodes are required: `scontrol` takes those for a wish to resize, and then only one
+/// number (`Invalid job ID 12_[3-4]`).
+pub fn together(acts: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let mut merged: Vec<Vec<String>> = Vec::new();
+    // Where what is told of an array stands, with the tasks so far.
+    let mut told: BTreeMap<(u32, Vec<String>), (usize, BTreeSet<u32>)> = BTreeMap::new();
+    for act in acts {
+        if let Some((array, index)) = task_of(&act) {
+            let (at, tasks) = told
+                .entry((array, act[2..].to_vec()))
+                .or_insert_with(|| (merged.len(), BTreeSet::new()));
+            tasks.insert(index);
+            if tasks.len() > 1 {
+                merged[*at][1] = format!("JobId={array}_[{}]", ranges(tasks));
+                continue;
+            }
+        }
+        merged.push(act);
+    }
+    merged
+}
+
+/// The array and the index that an update is about, where it is about one task and could be about
+/// several.
+fn task_of(act: &[String]) -> Option<(u32, u32)> {
+    let (array, index) = act.get(1)?.strip_prefix("JobId=")?.split_once('_')?;
+    let resizes = act.iter().any(|word| word.starts_with("ReqNodeList="));
+    (!resizes).then_some((array.parse().ok()?, index.parse().ok()?))
+}
+
+/// `0-2,7`.
+fn ranges(indices: &BTreeSet<u32>) -> String {
+    let mut told: Vec<(u32, u32)> = Vec::new();
+    for &index in indices {
+        match told.last_mut() {
+            Some((_, end)) if *end + 1 == index => *end = index,
+            _ => told.push((index, index)),
+        }
+    }
+    let one = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    told.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
 /// True for what stays one word in a line of `scontrol`.
 fn is_plain(value: &str) -> bool {
     let parts = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'' | '\\');
@@ -50,4 +100,38 @@ fn is_plain(value: &str) -> bool {
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_that_are_told_the_same_are_told_at_once() {
+        let of = |job: &str, more: &str| words(&["update", &format!("JobId={job}"), more]);
+        let acts = vec![
+            of("7", "A=1"),
+            of("12_3", "A=1"),
+            of("12_10", "A=2"),
+            of("12_4", "A=1"),
+            of("13_1", "A=1"),
+            of("12_9", "A=1"),
+            of("12_5", "ReqNodeList=n1"),
+            of("12_6", "ReqNodeList=n1"),
+            of("14_[1-4]", "A=1"),
+            words(&["update", "ReservationName=r"]),
+        ];
+        let told: Vec<String> = together(acts).iter().map(|act| act[1..].join(" ")).collect();
+        let right = [
+            "JobId=7 A=1",
+            "JobId=12_[3-4,9] A=1",
+            "JobId=12_10 A=2",
+            "JobId=13_1 A=1",
+            "JobId=12_5 ReqNodeList=n1",
+            "JobId=12_6 ReqNodeList=n1",
+            "JobId=14_[1-4] A=1",
+            "ReservationName=r",
+        ];
+        assert_eq!(told, right);
+    }
 }

@@ -38,8 +38,31 @@ pub struct Mark {
     pub required: String,
     /// Its own excluded nodes.
     pub excluded: String,
+    /// Its own range of nodes, where it left how many to the scheduler.
+    pub range: Option<NodeRange>,
     /// What else the administrator's comment says.
     pub beside: String,
+}
+
+/// `-N2-4`, and how many CPUs it is to have at least: `scontrol` raises that with the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeRange {
+    /// At least so many nodes.
+    pub least: u32,
+    /// At most so many.
+    pub most: u32,
+    /// CPUs.
+    pub cpus: u32,
+}
+
+impl NodeRange {
+    /// `2-4/2`, as in a mark.
+    fn find(text: &str) -> Option<Self> {
+        let (nodes, cpus) = text.split_once('/')?;
+        let (least, most) = nodes.split_once('-')?;
+        let [least, most, cpus] = [least, most, cpus].map(|number| number.parse().ok());
+        Some(Self { least: least?, most: most?, cpus: cpus? })
+    }
 }
 
 impl Mark {
@@ -52,10 +75,15 @@ impl Mark {
                 (beside, mark)
             }
         };
-        let (required, excluded) = mark.split_once('/')?;
+        let (required, mark) = mark.split_once('/')?;
+        let (excluded, range) = match mark.split_once('/') {
+            Some((excluded, range)) => (excluded, Some(NodeRange::find(range)?)),
+            None => (mark, None),
+        };
         Some(Self {
             required: required.to_owned(),
             excluded: excluded.to_owned(),
+            range,
             beside: beside.to_owned(),
         })
     }
@@ -63,7 +91,9 @@ impl Mark {
     /// The comment with the mark in it.
     pub fn comment(&self) -> String {
         let between = if self.beside.is_empty() { "" } else { ";" };
-        format!("{}{between}{MARK}{}/{}", self.beside, self.required, self.excluded)
+        let range = |NodeRange { least, most, cpus }| format!("/{least}-{most}/{cpus}");
+        let range = self.range.map(range).unwrap_or_default();
+        format!("{}{between}{MARK}{}/{}{range}", self.beside, self.required, self.excluded)
     }
 }
 
@@ -86,12 +116,41 @@ pub struct Target {
     pub released: bool,
     /// It is in the lease without nodes of muster's: Slurm starts it wherever it fits, in its turn.
     pub ahead: bool,
+    /// Other nodes are required of it than it asked for.
+    pub placed: bool,
+    /// The record that stands for it and other waiting tasks of its array.
+    pub rest: Option<Remainder>,
     /// The first component of a heterogeneous job: `scontrol` can exclude nodes for it only.
     pub leads: bool,
     /// A component of a heterogeneous job: only backfill starts those.
     pub heterogeneous: bool,
     /// Slurm's word for why it waits.
     pub word: String,
+}
+
+/// The waiting tasks of an array that are one record still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remainder {
+    /// The array.
+    pub array: u32,
+    /// All of them in an update: `12_[3-9]`, by which they stay one record.
+    pub name: String,
+    /// No more of them may run at a time than the user said.
+    pub throttled: bool,
+}
+
+impl Target {
+    /// The record that stands for it and others, where there is one; else itself.
+    #[must_use]
+    pub fn whole(&self) -> Self {
+        let name = self.rest.as_ref().map_or(&self.name, |rest| &rest.name).clone();
+        Self { name, ..self.clone() }
+    }
+
+    /// What [`JobRecord::name`] says of its record.
+    pub fn record(&self) -> String {
+        self.rest.as_ref().map_or_else(|| self.name.clone(), |rest| rest.array.to_string())
+    }
 }
 
 /// What is to be planned.
@@ -140,7 +199,11 @@ impl Cluster {
                     if target.marked && !target.released {
                         job.required_nodes = words(&target.mark.required);
                         job.excluded_nodes = words(&target.mark.excluded);
-                        found.left.push(target.clone());
+                        found.left.push(target.whole());
+                        // What its range was is seen once it has it again.
+                        if target.mark.range.is_some() {
+                            continue;
+                        }
                     }
                     let most = told.array_max_tasks.some().map_or(cpus, |most| most as usize);
                     let started = running.get(&told.job_id).copied().unwrap_or(0);
@@ -151,15 +214,46 @@ impl Cluster {
                 }
             }
         }
+        found.level();
         found
     }
 }
 
 impl Driven {
+    /// Plans no start of a job on these nodes.
+    pub fn keep_off(&mut self, job: JobId, nodes: &BTreeSet<String>) {
+        let records = self.cluster.jobs.iter_mut().filter(|record| record.id() == job);
+        records.for_each(|record| record.excluded_nodes.0.extend(nodes.iter().cloned()));
+    }
+
+    /// Tasks of an array stand alike: Slurm ages the record of each that was split off and the
+    /// record of the rest for itself, and no task is to be taken back for another one.
+    fn level(&mut self) {
+        let planned = |job: &JobRecord| {
+            let placed = self.targets.get(&job.id()).is_none_or(|t| t.released && !t.ahead);
+            job.array_job_id.some().filter(|_| !placed && !job.is_held())
+        };
+        let mut most: BTreeMap<u32, u64> = BTreeMap::new();
+        for job in &self.cluster.jobs {
+            if let (Some(array), Some(priority)) = (planned(job), job.priority.get()) {
+                let own = most.entry(array).or_default();
+                *own = priority.max(*own);
+            }
+        }
+        for at in 0..self.cluster.jobs.len() {
+            let own = planned(&self.cluster.jobs[at]).and_then(|array| most.get(&array));
+            if let Some(own) = own {
+                self.cluster.jobs[at].priority = Number::Of(*own);
+            }
+        }
+    }
+
     /// A waiting job is planned, unless it is barred or kept by a rule that only Slurm can judge.
     fn take(&mut self, mut job: JobRecord, target: Target, barred: &BTreeSet<String>) {
         // A user's hold counts also for one that was released already.
-        let barred = barred.contains(&target.name) || (target.released && job.is_held());
+        let barred = barred.contains(&target.name)
+            || barred.contains(&target.record())
+            || (target.released && job.is_held());
         if target.released && !target.ahead {
             // Its room is given away already; a barred one is known, to be taken back.
             job.priority = Number::Of(u64::from(u32::MAX) - 1);
@@ -232,6 +326,9 @@ fn is_for_the_scheduler(word: &str) -> bool {
         "Reservation",
         "Cleaning",
         "JobArrayTaskLimit",
+        // Said of a partition that is up again until Slurm looks once more; whether it is, is known.
+        "PartitionDown",
+        "PartitionInactive",
     ];
     words.contains(&word)
 }
@@ -261,6 +358,28 @@ impl JobRecord {
         self.nodes.joined()
     }
 
+    /// Its range of nodes. Those of a heterogeneous job are left: `scontrol` takes the number of
+    /// the first component for all of them.
+    fn range(&self) -> Option<NodeRange> {
+        let least = self.nodes_least();
+        let most = self.max_nodes.some().filter(|most| *most > least)?;
+        let cpus = self.cpus.some().unwrap_or(least);
+        self.het_job_id.some().is_none().then_some(NodeRange { least, most, cpus })
+    }
+
+    /// The array that it belongs to.
+    pub fn array(&self) -> Option<u32> {
+        self.array_job_id.some()
+    }
+
+    /// It as the waiting tasks of an array; `None` for any other, and where not all are told.
+    fn rest(&self) -> Option<Remainder> {
+        let tasks = self.waiting_tasks()?.split('%').next()?;
+        let name = format!("{}_[{tasks}]", self.job_id);
+        let throttled = self.array_max_tasks.some().is_some();
+        (!tasks.contains("...")).then_some(Remainder { array: self.job_id, name, throttled })
+    }
+
     /// It as one that muster may start; `None` where it is not in these partitions, or in somebody
     /// else's reservation.
     fn target(&self, partitions: &BTreeSet<String>) -> Option<Target> {
@@ -276,16 +395,20 @@ impl JobRecord {
         let mark = found.unwrap_or_else(|| Mark {
             required: self.required_nodes.joined(),
             excluded: self.excluded_nodes.joined(),
+            range: self.range(),
             beside: comment,
         });
         let (leads, required) =
             (self.het_job_id.some() == Some(self.job_id), self.required_nodes.joined());
+        let placed = required != mark.required;
         Some(Target {
             name: self.name(),
             partition,
             user: self.user_name.joined(),
             marked,
-            ahead: released && !leads && required == mark.required,
+            ahead: released && !leads && !placed,
+            placed,
+            rest: self.rest(),
             mark,
             required: hosts(&self.required_nodes).unwrap_or_default(),
             released,
@@ -335,16 +458,19 @@ mod tests {
 
     #[test]
     fn a_mark_keeps_what_stood_there() {
-        for beside in ["", "left by ada; see 12"] {
+        let range = Some(NodeRange { least: 2, most: 4, cpus: 8 });
+        for (beside, range) in [("", None), ("left by ada; see 12", None), ("é", range)] {
             let mark = Mark {
                 required: "n[1-2]".to_owned(),
                 excluded: String::new(),
+                range,
                 beside: beside.to_owned(),
             };
             assert_eq!(Mark::find(&mark.comment()), Some(mark));
         }
         assert_eq!(Mark::find("muster is good"), None);
         assert_eq!(Mark::find("muster:of some kind"), None);
+        assert_eq!(Mark::find("muster:n1//2 or 4"), None);
     }
 
     #[test]
@@ -359,6 +485,29 @@ mod tests {
         let long = r#","array_job_id":4,"array_task_string":"0-2,7-..."#;
         let found = driven(&waiting(4, &format!("{long}\"")), &[]);
         assert_eq!(names(&found), ["4_0", "4_1", "4_2"]);
+    }
+
+    #[test]
+    fn waiting_tasks_that_are_one_record_can_be_told_so() {
+        let array = r#","array_job_id":4,"array_task_string":"1-2,7-9%3","array_max_tasks":3"#;
+        let found = driven(&waiting(4, array), &[]);
+        let rest = found.targets[&JobId(4)].rest.clone().expect("a record");
+        assert_eq!((rest.name.as_str(), rest.throttled), ("4_[1-2,7-9]", true));
+        assert_eq!(found.targets[&JobId(4)].record(), "4");
+        let long = r#","array_job_id":4,"array_task_string":"0-2,7-...""#;
+        assert_eq!(driven(&waiting(4, long), &[]).targets[&JobId(4)].rest, None);
+        assert!(driven(&waiting(4, array), &["4"]).targets.is_empty(), "barred by its record");
+    }
+
+    /// Slurm weighs the record of a task anew when it is updated, that of the rest minutes later.
+    #[test]
+    fn tasks_of_an_array_have_the_highest_priority_of_its_records() {
+        let rest = waiting(4, r#","array_job_id":4,"array_task_string":"1-2""#);
+        let split = waiting(9, r#","array_job_id":4,"array_task_id":0"#).replace(":10,", ":30,");
+        let found = driven(&format!("{rest},{split}"), &[]);
+        let (state, _) = found.cluster.state().expect("a state");
+        let all: Vec<_> = state.jobs.values().map(|job| job.spec.priority).collect();
+        assert_eq!(all, [Some(30); 3]);
     }
 
     #[test]
@@ -381,6 +530,22 @@ mod tests {
         assert_eq!(spec.priority, Some(u32::MAX - 1));
         let found = driven(&waiting(5, mark), &["5"]);
         assert_eq!((names(&found).len(), found.cluster.jobs.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_range_of_nodes_is_kept_in_the_mark() {
+        let of = |more: &str| {
+            let job = waiting(5, more).replace("cpu=1,node=1", "cpu=2,node=2");
+            driven(&job, &[]).targets.remove(&JobId(5)).map(|target| target.mark.range)
+        };
+        let range = NodeRange { least: 2, most: 4, cpus: 2 };
+        assert_eq!(of(r#","max_nodes":4,"cpus":2"#), Some(Some(range)));
+        assert_eq!(of(r#","max_nodes":2,"cpus":2"#), Some(None));
+        let placed = r#","max_nodes":2,"cpus":2,"resv_name":"muster_p","required_nodes":"n[1-2]",
+            "admin_comment":"muster://2-4/2""#;
+        assert_eq!(of(placed), Some(Some(range)));
+        // A lapsed lease left it: it is given its range back before it is planned.
+        assert_eq!(of(&placed.replace(r#""resv_name":"muster_p","#, "")), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod topology;
 pub use associations::{AssociationRecord, Associations};
 pub use cluster::{Cluster, LeftOut};
 pub use config::Config;
-pub use driven::{AHEAD_MAX, Driven, LEASE_PREFIX, Mark, Target, lease_name};
+pub use driven::{AHEAD_MAX, Driven, LEASE_PREFIX, Mark, NodeRange, Remainder, Target, lease_name};
 pub use jobs::{JobRecord, JobStanding};
 pub(crate) use json::{Number, Words};
 pub use order::Order;

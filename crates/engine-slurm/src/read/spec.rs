@@ -68,6 +68,15 @@ fn allowed(
     }
 }
 
+impl JobRecord {
+    /// At least so many nodes; what `squeue` says of their number is what it may have at most.
+    pub(super) fn nodes_least(&self) -> u32 {
+        let asked = tres::parse(&self.tres_req_str.joined()).unwrap_or_default();
+        let asked = asked.iter().find(|t| t.kind == "node").map(|t| t.amount as u32);
+        asked.or_else(|| self.node_count.some()).unwrap_or(1).max(1)
+    }
+}
+
 fn request(
     job: &JobRecord,
     config: &Config,
@@ -76,7 +85,7 @@ fn request(
 ) -> Result<Request, String> {
     let asked = tres::parse(&job.tres_req_str.joined()).map_err(|problem| problem.what)?;
     let amount = |kind: &str| asked.iter().find(|t| t.kind == kind).map(|t| t.amount as u32);
-    let least = amount("node").or_else(|| job.node_count.some()).unwrap_or(1).max(1);
+    let least = job.nodes_least();
     let most = job.max_nodes.some().map(|most| most.max(least));
     let nodes = match most {
         Some(most) => Some(NodeCount::Range { min: least, max: most }),

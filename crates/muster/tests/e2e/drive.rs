@@ -4,6 +4,8 @@
 //! `MUSTER_TEST_SLURM_CONF`. Without it nothing is tested here.
 
 use crate::place::until;
+use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -106,6 +108,9 @@ fn a_partition_is_driven_through_kills_and_given_back() {
     outlives_muster(&bed, driver, &gang);
     let driver = bed.drive();
     outlives_slurmctld(&bed);
+    starts_every_form(&bed);
+    keeps_an_array_one_record(&bed);
+    survives_what_users_do(&bed);
     gives_back(&bed, driver);
 }
 
@@ -215,6 +220,106 @@ fn outlives_slurmctld(bed: &Bed) {
     let [.., required] = bed.runs(&job);
     assert_eq!(required, "n[4-5]");
     bed.cancel(&[&job]);
+}
+
+/// A range of nodes, a heterogeneous job, an interactive allocation and all ways to ask for GPUs.
+fn starts_every_form(bed: &Bed) {
+    let range = bed.submit(&["-N1-2", "-c2"]);
+    let [_, nodes, required] = bed.runs(&range);
+    assert_eq!(nodes, required, "Slurm takes no more nodes than were planned");
+    bed.cancel(&[&range]);
+    let script = bed.dir.join("sleep.sh");
+    std::fs::write(&script, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+    let part = ["-p", "gpu", "-t", "10", "-N1", "-c2"];
+    let words = [&["--parsable", "-o", "/dev/null"], &part[..], &[":"], &part[..]].concat();
+    let het = bed.read("sbatch", &[&words[..], &[script.to_str().unwrap()]].concat());
+    let nodes = until("both components run", || {
+        let nodes = bed.read("squeue", &["-h", "-t", "R", "-j", &het, "-o", "%N"]);
+        (nodes.lines().count() == 2).then_some(nodes)
+    });
+    let nodes: BTreeSet<&str> = nodes.lines().map(str::trim).collect();
+    assert_eq!(nodes, BTreeSet::from(["n4", "n5"]), "backfill gives a node to one component");
+    bed.cancel(&[&het]);
+    let ask = r#"squeue -h -j $SLURM_JOB_ID -O "NodeList:|,ReqNodes:|""#;
+    let words = ["-p", "gpu", "-t", "10", "--gpus=1", "sh", "-c", ask];
+    let mut salloc = bed.command("salloc", &words);
+    salloc.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut salloc = Driver(salloc.spawn().unwrap());
+    until("salloc ends", || salloc.0.try_wait().unwrap());
+    let mut said = String::new();
+    salloc.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let nodes = said.split('|').next().filter(|node| !node.is_empty()).expect("nodes");
+    assert_eq!(said.trim(), format!("{nodes}|{nodes}|"));
+    let forms: [&[&str]; 5] = [
+        &["--gpus=1"],
+        &["-N1", "--gpus-per-node=1"],
+        &["-n2", "--gpus-per-task=1"],
+        &["--gres=gpu:h100:1"],
+        &["-N2", "--gpus=2"],
+    ];
+    let jobs = forms.map(|form| bed.submit(form));
+    for job in &jobs {
+        let [_, nodes, required] = bed.runs(job);
+        assert_eq!(nodes, required, "{job}");
+    }
+    bed.cancel(&jobs.each_ref().map(String::as_str));
+}
+
+/// Of an array that does not fit all tasks that wait are in the lease as one record; a gang with a
+/// higher priority has it taken back as one.
+fn keeps_an_array_one_record(bed: &Bed) {
+    let array = bed.submit(&["--array=0-19", "-c2"]);
+    until("eight tasks run", || {
+        let running = bed.read("squeue", &["-h", "-t", "R", "-j", &array, "-o", "%i"]);
+        (running.lines().count() == 8).then_some(())
+    });
+    let rest = || {
+        let words = ["-h", "-t", "PD", "-j", &array, "-O", "JobArrayID:|,Reservation:|"];
+        bed.read("squeue", &words).replace("(null)", "")
+    };
+    assert_eq!(rest(), format!("{array}_[8-19]|muster_gpu|"));
+    let gang = bed.submit(&["-N2", "--exclusive", "--qos=high"]);
+    until("the array waits for the gang", || (rest() == format!("{array}_[8-19]||")).then_some(()));
+    bed.cancel(&[&array]);
+    bed.runs(&gang);
+    bed.cancel(&[&gang]);
+}
+
+/// Comments in any script stay as they are, and a job that its user cancels or holds between plan
+/// and start, or whose node is drained then, holds nobody up.
+fn survives_what_users_do(bed: &Bed) {
+    let comment = "zwölf \"Affen\" 漢字 ;/'";
+    let job = bed.submit(&["-N1", "--hold", "--comment", comment]);
+    bed.read("scontrol", &["update", &format!("JobId={job}"), &format!("AdminComment={comment}")]);
+    bed.read("scontrol", &["release", &job]);
+    let [_, nodes, required] = bed.runs(&job);
+    assert_eq!(nodes, required);
+    let told = bed.read("scontrol", &["show", "job", &job]);
+    assert!(told.contains(&format!("AdminComment={comment};muster:/")), "{told}");
+    bed.cancel(&[&job]);
+    // Slurm starts heterogeneous jobs in its next pass, so that they are released for a while.
+    let script = bed.dir.join("sleep.sh");
+    let part = ["-p", "gpu", "-t", "10", "-N1", "-c2"];
+    let words = [&["--parsable", "-o", "/dev/null"], &part[..], &[":"], &part[..]].concat();
+    let words = [&words[..], &[script.to_str().unwrap()]].concat();
+    let released = |job: &str| {
+        let words = ["-h", "-j", job, "-O", "Reservation:|"];
+        let said = bed.run("squeue", &words);
+        String::from_utf8_lossy(&said.stdout).contains("muster_gpu").then_some(())
+    };
+    let het = bed.read("sbatch", &words);
+    until("it is released", || released(&het));
+    bed.read("scontrol", &["update", "NodeName=n4", "State=DRAIN", "Reason=test"]);
+    until("its room is gone", || {
+        bed.log().contains(&format!("job {het} waits again")).then_some(())
+    });
+    bed.read("scontrol", &["update", "NodeName=n4", "State=RESUME"]);
+    until("it is released again", || released(&het));
+    bed.cancel(&[&het]);
+    let next = bed.submit(&["-N2", "--exclusive"]);
+    let [_, _, required] = bed.runs(&next);
+    assert_eq!(required, "n[4-5]");
+    bed.cancel(&[&next]);
 }
 
 /// `muster drive stop` with jobs running and waiting.
