@@ -263,8 +263,23 @@ impl Mirror {
     }
 
     fn set_pod(&mut self, told: &Pod, now: Timestamp) -> Result<(), ApplyError> {
-        let record = read_pod(told, &self.context);
+        let record = self.read(told);
         self.change(record, now)
+    }
+
+    /// A pod as it is told, its job with the number of its namespace.
+    fn read(&mut self, told: &Pod) -> PodRecord {
+        let mut record = read_pod(told, &self.context);
+        let uid = match self.users.get(&record.key.namespace) {
+            Some(uid) => *uid,
+            None => {
+                let uid = u32::try_from(self.users.len() + 1).unwrap_or(u32::MAX);
+                self.users.insert(record.key.namespace.clone(), uid);
+                uid
+            }
+        };
+        Arc::make_mut(&mut record.ask.job).owner.uid = uid;
+        record
     }
 
     /// A pod as it is from here on.
@@ -350,19 +365,9 @@ impl Mirror {
     }
 
     /// The job of a pod, as it would be submitted without its gang.
-    fn spec(&mut self, key: &PodKey) -> JobSpec {
-        let uid = match self.users.get(&key.namespace) {
-            Some(uid) => *uid,
-            None => {
-                let uid = u32::try_from(self.users.len() + 1).unwrap_or(u32::MAX);
-                self.users.insert(key.namespace.clone(), uid);
-                uid
-            }
-        };
-        let job = self.entries.get(key).map(|entry| JobSpec::clone(&entry.record.ask.job));
-        let mut spec = job.unwrap_or_default();
-        spec.owner.uid = uid;
-        spec
+    fn spec(&self, key: &PodKey) -> Arc<JobSpec> {
+        let job = self.entries.get(key).map(|entry| Arc::clone(&entry.record.ask.job));
+        job.unwrap_or_default()
     }
 
     fn submit(
@@ -375,7 +380,7 @@ impl Mirror {
         let Some(true) = self.entries.get(key).map(may) else { return Ok(()) };
         let mut spec = self.spec(key);
         if let gangs::Part::Gang(name, size) = &part {
-            spec.gang = Some(Gang { name: name.clone(), size: *size });
+            Arc::make_mut(&mut spec).gang = Some(Gang { name: name.clone(), size: *size });
         }
         self.submitted(key, spec, now)?;
         if let Some(entry) = self.entries.get_mut(key) {
@@ -387,11 +392,11 @@ impl Mirror {
     fn submitted(
         &mut self,
         key: &PodKey,
-        spec: JobSpec,
+        spec: Arc<JobSpec>,
         now: Timestamp,
     ) -> Result<JobId, ApplyError> {
         let first = JobId(self.state.last_job.0 + 1);
-        let specs = vec![Arc::new(spec)];
+        let specs = vec![spec];
         self.apply(now, EventKind::JobSubmitted { first, specs })?;
         self.jobs.insert(first, key.clone());
         if let Some(entry) = self.entries.get_mut(key) {
@@ -469,7 +474,7 @@ impl Mirror {
         let told: Vec<Arc<Pod>> =
             self.entries.values().filter_map(|entry| entry.record.depends.clone()).collect();
         told.iter().try_for_each(|pod| {
-            let record = PodRecord { told: None, ..read_pod(pod, &self.context) };
+            let record = PodRecord { told: None, ..self.read(pod) };
             let told = self.entries.get(&record.key).and_then(|entry| entry.record.told.clone());
             self.change(PodRecord { told, ..record }, now)
         })
