@@ -160,3 +160,29 @@ fn a_round_does_not_look_at_every_waiting_job() {
         assert_eq!(starts, usize::from(!policy.contains("none")), "{policy}");
     }
 }
+
+/// What a round looks at while so many are owed a promise, of whom the last would pass, and how many
+/// have one.
+fn looked_at_for_promises(owed: u32) -> (u64, usize) {
+    let mut lab = Lab::new("node n1 pool=64\npolicy order=slowdown");
+    lab.submit("before cpus=60 time=60 user=ada");
+    lab.round();
+    for at in 0..owed {
+        let cpus = 32 + at % 4;
+        lab.submit(&format!("j cpus={cpus} time={} user=bob", 100 + 10 * (at % 5)));
+    }
+    lab.at_minute(10);
+    lab.submit("passes cpus=4 time=6000 user=dan");
+    let plan = Planner::new(&lab.state).plan(&lab.state, lab.now, Budget::UNLIMITED);
+    assert_eq!(plan.work.fits, 0, "this was no pool");
+    (plan.work.slots, plan.promises.len())
+}
+
+/// Who asks for no less than somebody before it is searched a start for from there on.
+#[test]
+fn promises_do_not_begin_their_search_anew() {
+    let ((few, some), (many, all)) = (looked_at_for_promises(90), looked_at_for_promises(900));
+    assert!(some >= 90 && all >= 900, "{some}, {all}");
+    assert!(many < 12 * few, "{few} looks for {some} promises, {many} for {all}");
+    assert!(many < 20 * 900, "{many} looks for {all} promises");
+}

@@ -3,11 +3,40 @@
 use super::round::seconds_to;
 use super::{Pool, Waiting};
 use crate::free::effective_end;
-use muster_model::Timestamp;
+use muster_model::{Seconds, Timestamp};
+use std::collections::BTreeMap;
 
 /// How many CPUs are free from each instant on.
 pub(super) struct Profile {
     steps: Vec<(Timestamp, u32)>,
+    found: Found,
+}
+
+/// Where starts were found. A profile only fills, so who asks for no less of anything starts no
+/// sooner: the next of a queue is searched from there on.
+#[derive(Default)]
+struct Found {
+    /// For each number of CPUs lengths with starts; longer ones start later.
+    starts: BTreeMap<u32, Vec<(Seconds, Timestamp)>>,
+}
+
+impl Found {
+    /// Before this nobody starts who asks for so much.
+    fn not_before(&self, cpus: u32, length: Seconds) -> Timestamp {
+        let of = |starts: &Vec<(Seconds, Timestamp)>| {
+            let shorter = starts.partition_point(|(other, _)| *other <= length);
+            shorter.checked_sub(1).map(|last| starts[last].1)
+        };
+        let known = self.starts.range(..=cpus).filter_map(|(_, starts)| of(starts));
+        known.max().unwrap_or(Timestamp::from_millis(i64::MIN))
+    }
+
+    fn note(&mut self, cpus: u32, length: Seconds, start: Timestamp) {
+        let starts = self.starts.entry(cpus).or_default();
+        let from = starts.partition_point(|(other, _)| *other < length);
+        let passed = starts[from..].partition_point(|(_, other)| *other <= start);
+        starts.splice(from..from + passed, [(length, start)]);
+    }
 }
 
 impl Profile {
@@ -22,14 +51,22 @@ impl Profile {
                 _ => steps.push((end, free)),
             }
         }
-        Self { steps }
+        Self { steps, found: Found::default() }
     }
 
     /// The first instant from which a job has its CPUs for as long as it runs.
-    pub(super) fn earliest(&self, waiting: &Waiting, looked_at: &mut u64) -> Timestamp {
+    pub(super) fn earliest(&mut self, waiting: &Waiting, looked_at: &mut u64) -> Timestamp {
+        let from = self.found.not_before(waiting.cpus, waiting.length);
+        let start = self.earliest_from(from, waiting, looked_at);
+        self.found.note(waiting.cpus, waiting.length, start);
+        start
+    }
+
+    fn earliest_from(&self, from: Timestamp, waiting: &Waiting, looked_at: &mut u64) -> Timestamp {
         let mut start: Option<Timestamp> = None;
         let mut last = Timestamp::NEVER;
-        for (at, free) in &self.steps {
+        let first = self.steps.partition_point(|(at, _)| *at < from);
+        for (at, free) in &self.steps[first..] {
             *looked_at += 1;
             last = *at;
             match start {
@@ -50,6 +87,9 @@ impl Profile {
             if *free < least {
                 lasts.least.push((least, *at));
                 least = *free;
+            }
+            if least == 0 {
+                break;
             }
         }
         lasts.least.push((least, Timestamp::NEVER));
