@@ -10,7 +10,9 @@
 //! that had been foreseen (in the manner of conformal prediction: Vovk, Gammerman and Shafer, 2005).
 //! Which quantile of the ratios that is, is corrected by every outcome, so that as many starts come
 //! before each instant as ought to, however what comes differs from what was (adaptive conformal
-//! inference: Gibbs and Candes, NeurIPS 2021).
+//! inference: Gibbs and Candes, NeurIPS 2021). It is corrected as soon as an outcome is known: at the
+//! start, or when the instant has passed and the job still waits. Else who waits long would be heard of
+//! last, and in a queue that grows hardly at all.
 //! Nothing that is used was unknown at that moment.
 
 use super::{Finished, Live, Setting, Twin, TwinError, Watcher, drive};
@@ -142,11 +144,33 @@ pub fn foresee(
     drive(setting, jobs, &mut seer).map(|_| ())
 }
 
-/// A start that was foreseen and did not come yet.
+/// A start that was foreseen, of a job that is not over yet.
 struct Open {
+    id: u32,
+    submit: i64,
     raw: [f64; 3],
     told: Option<[f64; 3]>,
     by_limits: f64,
+    /// Whether the start came; what follows from that is taken up.
+    started: bool,
+    /// For each instant whether it is known that the start came before, or later.
+    settled: [bool; 3],
+}
+
+impl Open {
+    /// Takes up of each level what is known now: the wait as it was, or that it is longer than so.
+    fn settle(&mut self, levels: &mut [f64; 3], waited: f64, is_all: bool) {
+        let Some(told) = self.told else { return };
+        for at in 0..QUANTILES.len() {
+            let before = waited <= told[at];
+            if self.settled[at] || (before && !is_all) {
+                continue;
+            }
+            self.settled[at] = true;
+            let off = QUANTILES[at] - f64::from(u8::from(before));
+            levels[at] = (levels[at] + STEP * off).clamp(0.0, 1.0);
+        }
+    }
 }
 
 struct Seer<F> {
@@ -188,6 +212,7 @@ impl<F: FnMut(&Foreseen) -> std::io::Result<()>> Watcher for Seer<F> {
         if !self.waited.is_multiple_of(u64::from(self.how.every.max(1))) {
             return Ok(());
         }
+        self.learn(twin, at);
         let mut waits = Vec::with_capacity(self.how.samples as usize);
         for _ in 0..self.how.samples.max(1) {
             let mut fork = self.fork(twin, at);
@@ -202,7 +227,9 @@ impl<F: FnMut(&Foreseen) -> std::io::Result<()>> Watcher for Seer<F> {
         waits.sort_by(f64::total_cmp);
         let raw = QUANTILES.map(|part| quantile(&waits, part));
         let by_limits = (by_limits.start.secs() - at).max(0) as f64;
-        self.open.insert(job.number, Open { raw, told: self.moved(raw), by_limits });
+        let (told, submit, settled) = (self.moved(raw), job.submit, [false; 3]);
+        let open = Open { id, submit, raw, told, by_limits, started: false, settled };
+        self.open.insert(job.number, open);
         Ok(())
     }
 
@@ -211,22 +238,40 @@ impl<F: FnMut(&Foreseen) -> std::io::Result<()>> Watcher for Seer<F> {
         let part = job.run as f64 / job.requested_time.max(1) as f64;
         push(&mut self.all, part, OF_ALL);
         push(self.users.entry(job.user).or_default(), part, OF_USER);
-        let Some(open) = self.open.remove(&job.number) else { return Ok(()) };
+        let Some(mut open) = self.open.remove(&job.number) else { return Ok(()) };
         let waited_s = done.start - job.submit;
-        for (ring, raw) in self.ratios.iter_mut().zip(open.raw) {
-            push(ring, (waited_s as f64 + GRAIN_S) / (raw + GRAIN_S), SEEN_MOST);
-        }
+        started(&mut open, &mut self.ratios, &mut self.levels, waited_s);
         let Some(wait_s) = open.told else { return Ok(()) };
-        for ((level, told), part) in self.levels.iter_mut().zip(wait_s).zip(QUANTILES) {
-            let before = f64::from(u8::from(waited_s as f64 <= told));
-            *level = (*level + STEP * (part - before)).clamp(0.0, 1.0);
-        }
         let (submit_s, wait_by_limits_s) = (job.submit, open.by_limits);
         (self.found)(&Foreseen { job: job.number, submit_s, wait_s, wait_by_limits_s, waited_s })
     }
 }
 
+/// Takes up that a job started, once.
+fn started(open: &mut Open, ratios: &mut [VecDeque<f64>; 3], levels: &mut [f64; 3], waited_s: i64) {
+    if std::mem::replace(&mut open.started, true) {
+        return;
+    }
+    for (ring, raw) in ratios.iter_mut().zip(open.raw) {
+        push(ring, (waited_s as f64 + GRAIN_S) / (raw + GRAIN_S), SEEN_MOST);
+    }
+    open.settle(levels, waited_s as f64, true);
+}
+
 impl<F> Seer<F> {
+    /// Takes up what is known by now of starts that were foreseen.
+    fn learn(&mut self, twin: &Twin, at: i64) {
+        for open in self.open.values_mut() {
+            let start = twin.live_at(open.id).and_then(|live| live.start);
+            match start {
+                Some(start) => {
+                    started(open, &mut self.ratios, &mut self.levels, start - open.submit);
+                }
+                None => open.settle(&mut self.levels, (at - open.submit) as f64, false),
+            }
+        }
+    }
+
     /// Quantiles moved by how far earlier ones were off; `None` before enough was seen.
     fn moved(&self, raw: [f64; 3]) -> Option<[f64; 3]> {
         let mut told = raw;
@@ -312,6 +357,32 @@ mod tests {
         }
         assert!((pinball(0.9, 10.0, 20.0) - 9.0).abs() < 1e-12);
         assert!((pinball(0.9, 20.0, 10.0) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_a_wait_tells_of_an_instant_is_taken_up_at_once_and_once() {
+        let told = Some([10.0, 20.0, 30.0]);
+        let mut open = Open {
+            id: 1,
+            submit: 0,
+            raw: [0.0; 3],
+            told,
+            by_limits: 0.0,
+            started: false,
+            settled: [false; 3],
+        };
+        let mut levels = QUANTILES;
+        let are = |levels: [f64; 3], steps: [f64; 3]| {
+            let moved = levels.iter().zip(QUANTILES).map(|(level, part)| (level - part) / STEP);
+            assert!(moved.zip(steps).all(|(own, step)| (own - step).abs() < 1e-9), "{levels:?}");
+        };
+        open.settle(&mut levels, 10.0, false);
+        are(levels, [0.0, 0.0, 0.0]);
+        open.settle(&mut levels, 15.0, false);
+        open.settle(&mut levels, 16.0, false);
+        are(levels, [0.1, 0.0, 0.0]);
+        open.settle(&mut levels, 18.0, true);
+        are(levels, [0.1, -0.5, -0.1]);
     }
 
     #[test]
