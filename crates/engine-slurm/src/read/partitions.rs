@@ -64,7 +64,9 @@ fn limit(record: &Record, key: &str) -> Result<Option<TimeLimit>, String> {
 fn partition(record: &Record) -> Result<PartitionRecord, String> {
     let name = record.need("PartitionName")?.to_owned();
     let of = |why: String| format!("partition {name}: {why}");
-    let nodes = hostlist::expand(record.get("Nodes").unwrap_or_default(), hostlist::HOSTS_MAX);
+    // One without nodes is a partition too.
+    let nodes = record.get("Nodes").filter(|nodes| !nodes.is_empty());
+    let nodes = nodes.map_or(Ok(Vec::new()), |nodes| hostlist::expand(nodes, hostlist::HOSTS_MAX));
     let mib = |key: &str| record.number(key).map(|n| n.filter(|n| *n > 0).map(Mib)).map_err(of);
     let names = |key: &str| record.words(key).map(str::to_owned).collect::<BTreeSet<String>>();
     let partition = Partition {
@@ -106,6 +108,15 @@ fn partition(record: &Record) -> Result<PartitionRecord, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As a site leaves one that it is about to delete: the others are read as ever.
+    #[test]
+    fn a_partition_without_nodes_is_read() {
+        for nodes in ["Nodes=(null)", "Nodes=", ""] {
+            let told = all(&format!("PartitionName=p {nodes} State=UP")).expect("a partition");
+            assert!(told[0].partition.nodes.is_empty(), "{nodes}");
+        }
+    }
 
     fn one(more: &str) -> PartitionRecord {
         all(&format!("PartitionName=p Nodes=n1 State=UP {more}")).expect("a partition").remove(0)
