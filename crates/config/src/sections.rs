@@ -99,6 +99,9 @@ section! {
         /// How often running jobs are looked at for `muster job JOB --diagnose` and `--report`; 0 for never. Without
         /// running jobs nothing is read.
         watch_period: Duration = Duration(30), "duration";
+        /// Look at this machine every minute, and drain its nodes where a GPU reports an Xid that demands it or asks
+        /// for recovery, where a link flaps, or where the disk with the state directory is full.
+        health_drain: bool = false, "true or false";
         /// Commands that may wait for the writer; more are refused with "busy".
         commands_max: u32 = 16_384, "number", restart;
     }

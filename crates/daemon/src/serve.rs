@@ -159,6 +159,7 @@ fn serve(
         tokio::spawn(reload_on_hangup(Arc::clone(&app)));
         tokio::spawn(crate::standing::keep(Arc::clone(&app)));
         tokio::spawn(crate::watch::keep(Arc::clone(&app)));
+        tokio::spawn(crate::watch::health::keep(Arc::clone(&app)));
         tracing::info!(socket = %socket.display(), "listening");
         ready();
         accept::serve(listener, Arc::clone(&app), router(Arc::clone(&app)), stopped).await;

@@ -23,6 +23,7 @@ pub mod exposition;
 pub mod files;
 pub mod filesystems;
 pub mod gpu;
+pub mod health;
 pub mod host;
 pub mod network;
 #[cfg(test)]

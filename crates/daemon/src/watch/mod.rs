@@ -4,6 +4,7 @@
 //! Nothing is read before somebody asks or a job runs: a daemon that is idle does nothing here.
 
 pub(crate) mod endings;
+pub(crate) mod health;
 mod kept;
 mod machine;
 pub(crate) mod report;
@@ -117,6 +118,11 @@ impl Watch {
         owners
     }
 
+    /// Seconds on a clock that only goes forward.
+    fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
     /// The samples of a job's present attempt.
     pub(crate) fn samples(&self, job: &Job) -> Vec<Sample> {
         let rings = self.rings();
@@ -138,7 +144,7 @@ impl Watch {
     }
 
     fn watched_of(&self, job: &Job, ring: &Ring) -> Watched {
-        let series = series::of(job, &ring.course, self.begun.elapsed().as_secs_f64());
+        let series = series::of(job, &ring.course, self.seconds());
         report::watched(job, ring, series)
     }
 
@@ -173,7 +179,7 @@ impl Watch {
             return;
         }
         let snapshot = self.snapshot();
-        let at = self.begun.elapsed().as_secs_f64();
+        let at = self.seconds();
         let alone = state.index.active.len() == 1;
         let mut rings = self.rings();
         for job in jobs {
