@@ -3,6 +3,7 @@
 use muster_api::{DiagnosisPage, DiagnosisView, JobRef};
 use muster_client::Client;
 
+use crate::nccl;
 use crate::say::{self, Outcome, tell};
 
 /// Runs the command.
@@ -13,6 +14,12 @@ pub(crate) fn run(client: &Client, job: &JobRef, json: bool) -> Outcome {
     }
     let texts: Vec<String> = page.jobs.iter().map(|view| text(&page, view)).collect();
     tell(&texts.join("\n"));
+    // The output is the caller's to read; without it there is one thing less to say.
+    for view in client.job(job).map(|page| page.jobs).unwrap_or_default() {
+        if let Some(line) = nccl::finding(&view) {
+            tell(&line);
+        }
+    }
     Ok(0)
 }
 

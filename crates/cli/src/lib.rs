@@ -17,6 +17,7 @@ mod interrupt;
 mod job;
 mod links;
 mod logs;
+mod nccl;
 mod nodes;
 mod pods;
 mod propose;

@@ -38,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config",
             "slurm-syntax",
             "model",
+            "node-metrics",
             "sim",
             "store",
             "engine-slurm",
