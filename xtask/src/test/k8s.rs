@@ -3,7 +3,7 @@
 use super::{Options, cargo_test};
 use crate::k8s::{Bed, Programs, SMALL, available};
 use crate::stage::{Report, Skip};
-use crate::{root, sh};
+use crate::{need, root, sh};
 
 const LIMIT_S: u32 = 600;
 
@@ -33,6 +33,14 @@ pub(super) fn checks(options: &Options, report: &mut Report) {
         run(&cluster)?;
         run(&[&whole[..], &["through_kubernetes::"]].concat())?;
         Ok("1.36".to_owned())
+    });
+    report.check("the Helm chart makes the plain manifest", || {
+        need::find("go", need::minimum("go")).map_err(Skip::avoidable)?;
+        let mut test = sh::command("go");
+        test.current_dir(root::dir().join("xtask/k8s/chart")).env("CGO_ENABLED", "0");
+        test.args(["test", "-count=1", "./..."]);
+        sh::run(&mut sh::bounded(test, LIMIT_S))?;
+        Ok(String::new())
     });
     report.check("where a pod may be, as the filters of Kubernetes say", || {
         let programs = Programs::build().map_err(Skip::avoidable)?;
