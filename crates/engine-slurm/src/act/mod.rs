@@ -9,7 +9,9 @@ pub use jobs::{Release, give_back, release};
 pub use lease::Lease;
 
 use crate::{Commands, SlurmError};
-use std::collections::{BTreeMap, BTreeSet};
+use muster_model::IndexRanges;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// So many acts go to one `scontrol`: what it complains of is read to a bound.
 const AT_ONCE: usize = 25;
@@ -51,19 +53,24 @@ pub fn carry_out(commands: &Commands, acts: &[Vec<String>]) -> Result<Vec<String
 pub fn together(acts: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let mut merged: Vec<Vec<String>> = Vec::new();
     // Where what is told of an array stands, with the tasks so far.
-    let mut told: BTreeMap<(u32, Vec<String>), (usize, BTreeSet<u32>)> = BTreeMap::new();
+    let mut told: BTreeMap<(u32, Vec<String>), (usize, Vec<u32>)> = BTreeMap::new();
     for act in acts {
         if let Some((array, index)) = task_of(&act) {
-            let (at, tasks) = told
-                .entry((array, act[2..].to_vec()))
-                .or_insert_with(|| (merged.len(), BTreeSet::new()));
-            tasks.insert(index);
-            if tasks.len() > 1 {
-                merged[*at][1] = format!("JobId={array}_[{}]", ranges(tasks));
-                continue;
+            match told.entry((array, act[2..].to_vec())) {
+                Entry::Occupied(mut others) => {
+                    others.get_mut().1.push(index);
+                    continue;
+                }
+                Entry::Vacant(first) => drop(first.insert((merged.len(), vec![index]))),
             }
         }
         merged.push(act);
+    }
+    for ((array, _), (at, tasks)) in told {
+        if tasks.len() > 1 {
+            let tasks: IndexRanges = tasks.into_iter().collect();
+            merged[at][1] = format!("JobId={array}_[{tasks}]");
+        }
     }
     merged
 }
@@ -74,22 +81,6 @@ fn task_of(act: &[String]) -> Option<(u32, u32)> {
     let (array, index) = act.get(1)?.strip_prefix("JobId=")?.split_once('_')?;
     let resizes = act.iter().any(|word| word.starts_with("ReqNodeList="));
     (!resizes).then_some((array.parse().ok()?, index.parse().ok()?))
-}
-
-/// `0-2,7`.
-fn ranges(indices: &BTreeSet<u32>) -> String {
-    let mut told: Vec<(u32, u32)> = Vec::new();
-    for &index in indices {
-        match told.last_mut() {
-            Some((_, end)) if *end + 1 == index => *end = index,
-            _ => told.push((index, index)),
-        }
-    }
-    let one = |(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    told.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 /// True for what stays one word in a line of `scontrol`.
