@@ -51,8 +51,6 @@ struct Kept {
     spare: u32,
     /// All promises, where there are more.
     profile: Option<Profile>,
-    /// Those that the pass before made.
-    made: Option<Made>,
     /// So many promises are there at most.
     total: u64,
 }
@@ -67,15 +65,6 @@ impl Kept {
             None => Some(if cpus <= spare { i64::MAX } else { left }),
         }
     }
-}
-
-/// Promises behind the head's, as a pass left them. What started since left them whole, so whoever
-/// makes them again finds the same.
-struct Made {
-    profile: Profile,
-    promises: Vec<(Timestamp, Waiting)>,
-    /// All up to here started, or have their promises.
-    done: (Timestamp, JobId),
 }
 
 /// Those who are owed a promise: who waited longer than a part of the record, behind the head.
@@ -135,7 +124,6 @@ impl Round<'_> {
         let Some(head) = head else { return };
         let (part, record) = promised_after(state);
         let total = u64::from(state.policy.backfill_depth.total);
-        let mut made = None;
         loop {
             let before = self.starts.len();
             let (start, spare) = self.earliest(&head);
@@ -143,27 +131,23 @@ impl Round<'_> {
             if mode == BackfillMode::None {
                 return;
             }
-            let mut kept = Kept { spare, start, profile: None, made, total };
+            let kept = Kept { spare, start, profile: None, total };
             // Where nobody waited too long, nobody behind the head did.
             let done = old.map(|old| (old.submitted, old.id));
-            let mut owed = done.map(|done| Owed { pool, now, part, record, done });
-            self.pass(&mut kept, owed.as_mut());
+            let owed = done.map(|done| Owed { pool, now, part, record, done });
+            self.pass(kept, owed);
             // What started may have been all that would pass somebody.
             if self.starts.len() == before {
                 return;
             }
-            made = kept.profile.zip(owed).map(|(profile, owed)| {
-                let promises = self.promises.split_off(1);
-                Made { profile, promises, done: owed.done }
-            });
         }
     }
 
     /// Goes once through all that wait behind the head, those who are owed a promise first.
-    fn pass(&mut self, kept: &mut Kept, mut owed: Option<&mut Owed<'_>>) {
+    fn pass(&mut self, mut kept: Kept, mut owed: Option<Owed<'_>>) {
         let pool = self.pool;
         let mut walk = Walk::new(pool, &pool.by_submission);
-        while let Some(owed) = owed.as_deref_mut()
+        while let Some(owed) = &mut owed
             && self.free > 0
             && (self.promises.len() as u64) < kept.total
         {
@@ -178,7 +162,7 @@ impl Round<'_> {
             if !owed.is_due(place) {
                 break;
             }
-            self.starts_behind(&next, kept, Some(owed), Some(place));
+            self.starts_behind(&next, &mut kept, Some(owed), Some(place));
         }
         let mut walk = Walk::new(pool, &pool.by_rank);
         while self.free > 0 {
@@ -187,7 +171,7 @@ impl Round<'_> {
                 return;
             };
             if !self.taken.contains(&next.id) {
-                self.starts_behind(&next, kept, owed.as_deref_mut(), None);
+                self.starts_behind(&next, &mut kept, owed.as_mut(), None);
             }
         }
     }
@@ -226,7 +210,7 @@ impl Round<'_> {
         owed: &mut Owed<'_>,
         place: Option<(Timestamp, JobId)>,
     ) -> bool {
-        let mut made = self.repeats(kept, owed, place);
+        let mut made = false;
         for one in owed.before(place) {
             if (self.promises.len() as u64) >= kept.total {
                 break;
@@ -242,21 +226,5 @@ impl Round<'_> {
             made = true;
         }
         made
-    }
-
-    /// Takes over what the pass before made, where all of it is owed to those before a place.
-    fn repeats(
-        &mut self,
-        kept: &mut Kept,
-        owed: &mut Owed<'_>,
-        place: Option<(Timestamp, JobId)>,
-    ) -> bool {
-        let all = |made: &mut Made| place.is_none_or(|place| made.done < place);
-        let Some(made) = kept.made.take_if(all).filter(|_| kept.profile.is_none()) else {
-            return false;
-        };
-        self.promises.extend(made.promises);
-        (kept.profile, owed.done) = (Some(made.profile), made.done);
-        true
     }
 }
