@@ -45,7 +45,8 @@ impl Table {
     /// One more row.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.titles.len());
-        self.rows.push(cells);
+        // Others wrote some of them: a line end, or an order to the terminal, would break the table.
+        self.rows.push(cells.into_iter().map(|cell| muster_api::shown::text(&cell)).collect());
     }
 
     /// True where it has no rows.
@@ -224,6 +225,13 @@ mod tests {
             "JOB          NODES  WHY\n12               1  node1\n900_[3-9%2]     16  waits for 4 GPUs\n"
         );
         assert_eq!(table.text(Some(24)).lines().nth(2), Some("900_[3-9%2]     16  wai…"));
+    }
+
+    #[test]
+    fn what_others_wrote_breaks_no_table() {
+        let mut table = Table::new(&["NODE", "WHY"]);
+        table.row(vec!["n1".into(), "bad\nline \u{1b}[31m\u{202e}".into()]);
+        assert_eq!(table.text(None), "NODE  WHY\nn1    bad\u{fffd}line \u{fffd}[31m\u{fffd}\n");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::amount::Bare;
 use crate::check::{DEFAULT_ACCOUNT, Say, did_you_mean, host_list};
 use crate::key::section;
 use muster_model::{Repeat, ReservationFlag as Flag, Seconds, Timestamp};
+use muster_slurm_syntax::duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -156,6 +157,12 @@ fn times(of: &ReservationSection, say: &mut SayOf) {
         ["infinite", "unlimited"].iter().any(|word| text.0.eq_ignore_ascii_case(word))
     };
     let ends = of.duration.as_ref().is_some_and(|text| !endless(text));
+    if let Some(Err(problem)) = of.duration.as_ref().map(|text| duration::parse_length(&text.0)) {
+        say("duration", problem.what, "write for example \"3h\", 90 (minutes) or \"1-12:00:00\"");
+    }
+    if let Some(Err(error)) = of.at.as_deref().map(muster_recurrence::time_of_day) {
+        say("at", error.to_string(), "write for example \"09:00\"");
+    }
     let Some(rule) = of.rule() else {
         if ends && !of.has(Flag::TimeFloat) {
             let message = "it comes once: after that it would not stand any more".to_owned();
@@ -284,6 +291,15 @@ mod tests {
             ["5:9 \"FREQ=WEEKLY;BYDAY=XX\" is no recurrence rule: column 19: XX is no day of the \
               week; there are MO, TU, WE, TH, FR, SA, SU"]
         );
+        let daily = |lines: &str| with(&format!("every = \"daily\"\n{lines}"));
+        assert_eq!(
+            daily("at = \"25:00\"\nduration = \"3h\"\n"),
+            ["6:6 25:00 is not a time of day such as 09:00"]
+        );
+        for bad in ["-3h", "xyz", "0"] {
+            let told = daily(&format!("at = \"09:00\"\nduration = \"{bad}\"\n"));
+            assert!(told.len() == 1 && told[0].starts_with("7:12 "), "{bad}: {told:?}");
+        }
         assert_eq!(with("tz = \"Asia/Atlantis\"\n"), ["5:6 there is no time zone Asia/Atlantis"]);
         assert_eq!(with("partition = \"gpu\"\n"), ["5:13 there is no partition gpu"]);
         assert_eq!(with("accounts = [\"lab\"]\n"), ["5:12 there is no account lab"]);

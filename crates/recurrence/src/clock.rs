@@ -21,6 +21,15 @@ pub fn zone(name: &str) -> Result<Zone, RecurrenceError> {
     TimeZoneDatabase::bundled().get(name).map(Zone).map_err(|_| unknown())
 }
 
+/// A time of day, written `09:00` or with seconds.
+///
+/// # Errors
+/// It is none.
+pub fn time_of_day(text: &str) -> Result<civil::Time, RecurrenceError> {
+    text.parse()
+        .map_err(|_| RecurrenceError::TimeOfDayBad { text: text.chars().take(80).collect() })
+}
+
 /// The instant of a local time, written `2026-12-07T09:00` or with seconds.
 ///
 /// # Errors

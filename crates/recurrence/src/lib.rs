@@ -21,7 +21,7 @@
 mod clock;
 mod rule;
 
-pub use clock::{Zone, local, local_text, zone};
+pub use clock::{Zone, local, local_text, time_of_day, zone};
 
 use jiff::civil;
 use muster_model::{Repeat, Seconds, Timestamp, Window};
@@ -48,6 +48,12 @@ pub enum RecurrenceError {
     /// The text is not a local time.
     #[error("{text} is not a local time such as 2026-12-07T09:00")]
     TimeBad {
+        /// As given.
+        text: String,
+    },
+    /// The text is not a time of day.
+    #[error("{text} is not a time of day such as 09:00")]
+    TimeOfDayBad {
         /// As given.
         text: String,
     },

@@ -55,7 +55,7 @@ impl<F> Layout<F> {
     pub(crate) fn line(&self, text: impl Fn(&F) -> String) -> String {
         let mut out = self.before.clone();
         for column in &self.columns {
-            fit(&text(&column.field), column.width, &mut out);
+            fit(&muster_api::shown::text(&text(&column.field)), column.width, &mut out);
             out.push_str(&column.after);
         }
         out

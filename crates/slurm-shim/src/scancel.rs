@@ -232,7 +232,7 @@ struct Told {
     verbose: bool,
 }
 
-/// Says what was not done. As in Slurm 22.05, that a job is over or unknown is said with `-v` only
+/// Says what was not done, whatever the cause. As in Slurm 22.05, that a job is over or unknown is said with `-v` only
 /// and is no failure, unless a signal was to be sent to it.
 fn report(answer: &ActionResponse, told: Told, sends_signal: bool) -> i32 {
     let mut code = 0;
@@ -242,7 +242,7 @@ fn report(answer: &ActionResponse, told: Told, sends_signal: bool) -> i32 {
             code if code.contains("DENIED") => ("Access/permission denied", false),
             "E_JOB_UNKNOWN" => ("Invalid job id specified", true),
             "E_JOB_OVER" => ("Job/step already completing or completed", true),
-            _ => continue,
+            _ => (error.message.as_str(), false),
         };
         if !gone || sends_signal {
             code = 1;
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_denial_is_an_error_unless_a_signal_was_to_be_sent() {
+    fn what_is_gone_is_no_error_unless_a_signal_was_to_be_sent_and_all_else_is() {
         let result = |id, code: &str| ActionResult {
             job: "7".into(),
             id,
@@ -367,6 +367,7 @@ mod tests {
             (None, "E_JOB_UNKNOWN", 0, 1),
             (Some(7), "E_JOB_OVER", 0, 1),
             (Some(7), "E_DENIED", 1, 1),
+            (Some(7), "E_STORE_FULL", 1, 1),
         ] {
             let answer = answer(result(id, code));
             assert_eq!(report(&answer, quiet, false), cancelled, "{code}");

@@ -86,6 +86,9 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if parsed.has("help") || parsed.has("usage") {
         return crate::help("squeue", TABLE);
     }
+    if let Some(word) = parsed.words.first() {
+        return Err(Failure::usage("squeue", &format!("Unrecognized option: {word}"), 1));
+    }
     if parsed.has("yaml") {
         return Err(Failure::error("squeue", "--yaml is not offered; --json has the same content"));
     }
@@ -100,11 +103,11 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     }
 }
 
-/// Joins `-j 12` and `-s 12.0` into one word, as squeue's optional arguments want it.
+/// Joins `-j 12` and `-s 12.0` into one word, as squeue takes the word behind these options for theirs.
 fn attach_numbers(args: &[String]) -> Vec<String> {
     let mut joined: Vec<String> = Vec::with_capacity(args.len());
     for word in args {
-        let number = word.starts_with(|c: char| c.is_ascii_digit());
+        let number = !word.starts_with('-');
         match joined.last_mut() {
             Some(last) if number && (last == "-j" || last == "-s") => last.push_str(word),
             Some(last)

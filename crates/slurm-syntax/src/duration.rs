@@ -39,6 +39,34 @@ pub fn parse_limit(text: &str) -> Result<TimeLimit, Problem> {
     }
 }
 
+/// Reads how long a reservation is: `3h`, `90m`, `2d`, or as Slurm writes durations; `None` is without
+/// an end.
+///
+/// # Errors
+/// [`Code::ValueBad`] for a length of zero or beyond all time, [`Code::TimeBad`] for what is none.
+pub fn parse_length(text: &str) -> Result<Option<Seconds>, Problem> {
+    let unit = text.chars().last().and_then(|c| match c.to_ascii_lowercase() {
+        's' => Some(1u64),
+        'm' => Some(60),
+        'h' => Some(3600),
+        'd' => Some(86_400),
+        _ => None,
+    });
+    let number = unit.and_then(|unit| Some((unit, text[..text.len() - 1].parse::<u64>().ok()?)));
+    if let Some((unit, number)) = number {
+        let seconds = number.checked_mul(unit).filter(|s| *s > 0 && *s < 1 << 40);
+        let none = || Problem::new(Code::TimeBad, format!("{text} is no length of time"));
+        return seconds.map(|seconds| Some(Seconds(seconds))).ok_or_else(none);
+    }
+    let endless = ["-1", "infinite", "unlimited"].iter().any(|w| text.eq_ignore_ascii_case(w));
+    match parse_limit(text)? {
+        TimeLimit::Unlimited if endless => Ok(None),
+        // Slurm's zero, which is no end for a job, is no length here.
+        TimeLimit::Unlimited => Err(Problem::new(Code::TimeBad, "it is zero")),
+        TimeLimit::Of(seconds) => Ok(Some(seconds)),
+    }
+}
+
 /// Reads a duration in seconds; zero is zero.
 ///
 /// # Errors

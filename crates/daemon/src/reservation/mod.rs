@@ -174,7 +174,7 @@ mod tests {
         let cases: Vec<(Change, &str)> = vec![
             (|r| r.start = text("someday"), "E_WHEN_BAD"),
             (|r| r.tz = text("Asia/Atlantis"), "E_TIMEZONE_UNKNOWN"),
-            (|r| r.duration = text("0"), "E_VALUE_BAD"),
+            (|r| r.duration = text("0"), "E_TIME_BAD"),
             (|r| r.flags = text("SOMETIMES"), "E_VALUE_BAD"),
             (|r| r.users = text("root,-daemon"), "E_VALUE_BAD"),
             (|r| r.users = text("no-such-user"), "E_NAME_UNKNOWN"),

@@ -5,7 +5,7 @@ use crate::http::error::Refusal;
 use jiff::tz::TimeZone;
 use muster_api::ReservationRequest;
 use muster_control::reservations::Start;
-use muster_model::{ReservationFlag as Flag, Seconds, TimeLimit, Timestamp};
+use muster_model::{ReservationFlag as Flag, Seconds, Timestamp};
 use muster_slurm_syntax::{duration, when};
 use std::collections::BTreeSet;
 
@@ -81,9 +81,7 @@ fn time_of_day(
     now: Timestamp,
     zone: &str,
 ) -> Result<Timestamp, Refusal> {
-    let at: jiff::civil::Time = text
-        .parse()
-        .map_err(|_| bad("at", format!("{text} is not a time of day such as 09:00")))?;
+    let at = muster_recurrence::time_of_day(text).map_err(|error| bad("at", error))?;
     let zone = muster_recurrence::zone(zone)
         .map_err(|error| Refusal::invalid("E_TIMEZONE_UNKNOWN", error.to_string()))?;
     if let Some(start) = start {
@@ -110,32 +108,9 @@ fn endless(text: &str) -> bool {
     ["infinite", "unlimited", "-1"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// `3h`, `90m`, `2d`, or as Slurm writes durations; `None` is without an end.
+/// How long a field says; `None` is without an end.
 pub(super) fn length_of(field: &str, text: &str) -> Result<Option<Seconds>, Refusal> {
-    if endless(text) {
-        return Ok(None);
-    }
-    let unit = text.chars().last().and_then(|c| match c.to_ascii_lowercase() {
-        's' => Some(1u64),
-        'm' => Some(60),
-        'h' => Some(3600),
-        'd' => Some(86_400),
-        _ => None,
-    });
-    if let Some(unit) = unit
-        && let Ok(number) = text[..text.len() - 1].parse::<u64>()
-    {
-        let seconds = number.checked_mul(unit).filter(|s| *s > 0 && *s < 1 << 40);
-        return match seconds {
-            Some(seconds) => Ok(Some(Seconds(seconds))),
-            None => Err(bad(field, format!("{text} is no length of time"))),
-        };
-    }
-    match duration::parse_limit(text).map_err(|problem| wrong(field, &problem))? {
-        // Slurm's words for no end are known by now; zero is none of them here.
-        TimeLimit::Unlimited | TimeLimit::Of(Seconds(0)) => Err(bad(field, "it is zero")),
-        TimeLimit::Of(seconds) => Ok(Some(seconds)),
-    }
+    duration::parse_length(text).map_err(|problem| wrong(field, &problem))
 }
 
 /// A word for a rule, a rule, or the rule of a flag. Both a word and a flag may say it, where they say

@@ -186,8 +186,9 @@ fn states_are_read_and_refused() {
 
 #[test]
 fn job_numbers_may_stand_apart() {
-    let words: Vec<String> = ["-j", "7,8", "--jobs", "9", "-s"].map(str::to_owned).to_vec();
-    assert_eq!(attach_numbers(&words), ["-j7,8", "--jobs=9", "-s"]);
+    let words: Vec<String> =
+        ["-j", "7,8", "--jobs", "9", "-j", "abc", "-s", "-u", "me"].map(str::to_owned).to_vec();
+    assert_eq!(attach_numbers(&words), ["-j7,8", "--jobs=9", "-jabc", "-s", "-u", "me"]);
 }
 
 #[test]
