@@ -262,7 +262,8 @@ fn explained(look: &Look, row: &Waiting) -> String {
         (Some(at), _) | (None, Some(at)) => {
             let _ = writeln!(text, "  start: {}{place}", say::instant(at));
         }
-        (None, None) => text.push_str("  start: cannot be foreseen while this holds\n"),
+        (None, None) => text
+            .push_str("  start: cannot be foreseen: that depends on more than the ends of jobs\n"),
     }
     for early in look.early.iter().filter(|early| early.id == row.id) {
         let word = match (&early.slurm_rule, early.violations.first()) {

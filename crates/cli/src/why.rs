@@ -287,12 +287,22 @@ fn start(view: &WhyView) -> String {
                 format!(" on {}", view.expected_nodes)
             };
             let told = |at| format!("{} ({})", say::from_now(at), say::instant(at));
-            // Instants that read the same are one.
-            let latest = view.latest_ms.map(told).filter(|latest| *latest != told(at));
-            let latest = latest.map_or(String::new(), |latest| format!(", {latest} at the latest"));
-            format!("{}{latest}{place}, or earlier where jobs end before their limits", told(at))
+            let earlier = "or earlier where jobs end before their limits";
+            match view.latest_ms.map(told) {
+                // Instants that read the same are one.
+                Some(latest) if latest == told(at) => format!("{latest}{place}, {earlier}"),
+                Some(latest) => format!(
+                    "{latest}{place} at the latest, {} if nobody waited before it, {earlier}",
+                    told(at)
+                ),
+                None => format!(
+                    "not before {}{place}; of those before it too many wait, or one has no limit, \
+                     to say when",
+                    told(at)
+                ),
+            }
         }
-        None => "cannot be foreseen while this holds".to_owned(),
+        None => "cannot be foreseen: that depends on more than the ends of jobs".to_owned(),
     }
 }
 
@@ -407,6 +417,7 @@ mod tests {
             state: "pending".into(),
             reasons: vec![ReasonView::full(&resources), ReasonView::full(&Reason::HeldByUser)],
             expected_ms: Some(Timestamp::from_secs(0)),
+            latest_ms: Some(Timestamp::from_secs(0)),
             expected_nodes: "node1".into(),
             suggestions: vec![Suggestion {
                 change: "--gpus-per-node=2".into(),
@@ -426,6 +437,10 @@ mod tests {
         assert_eq!(lines[2], "    job 7 (mara, train, 8 GPUs): ends by 15:00:00 at the latest");
         assert_eq!(lines[3], "  also: held by its owner [HELD_BY_USER]");
         assert!(lines[4].starts_with("  start: now ("), "{text}");
+        let later = WhyView { latest_ms: Some(Timestamp::NEVER), ..view.clone() };
+        assert!(start(&later).contains(" at the latest, now ("), "{}", start(&later));
+        let unknown = WhyView { latest_ms: None, ..view };
+        assert!(start(&unknown).starts_with("not before now ("), "{}", start(&unknown));
         assert_eq!(lines[7], "      scontrol update JobId=12 Gres=gpu:2");
     }
 

@@ -250,12 +250,14 @@ fn starts_every_form(bed: &Bed) {
     salloc.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     let nodes = said.split('|').next().filter(|node| !node.is_empty()).expect("nodes");
     assert_eq!(said.trim(), format!("{nodes}|{nodes}|"));
+    // All run at once, whatever is planned together: seven of eight GPUs, and who needs both nodes
+    // comes first.
     let forms: [&[&str]; 5] = [
+        &["-N2", "--gpus=2"],
         &["--gpus=1"],
         &["-N1", "--gpus-per-node=1"],
         &["-n2", "--gpus-per-task=1"],
         &["--gres=gpu:h100:1"],
-        &["-N2", "--gpus=2"],
     ];
     let jobs = forms.map(|form| bed.submit(form));
     for job in &jobs {
