@@ -173,7 +173,10 @@ pub(crate) fn request(
     kind: JobKind,
     line: &CommandLine,
 ) -> Result<SubmitRequest, Failure> {
-    let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
+    let (environment, left_out) = muster_client::environment();
+    for name in left_out {
+        note(&muster_client::left_out(&name));
+    }
     let cwd = std::env::current_dir()
         .map_err(|error| Failure::new(format!("the working directory: {error}")))?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -183,7 +186,7 @@ pub(crate) fn request(
         tool,
         kind,
         options: line.options.clone(),
-        environment: std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect(),
+        environment,
         cwd: cwd.to_string_lossy().into_owned(),
         umask: umask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()),
         submit_host: host.trim().to_owned(),

@@ -12,11 +12,13 @@
 
 mod calls;
 mod connection;
+mod environment;
 mod error;
 mod events;
 mod query;
 pub mod terminal;
 
 pub use connection::Client;
+pub use environment::{environment, left_out};
 pub use error::ClientError;
 pub use events::Events;

@@ -110,10 +110,13 @@ pub(crate) fn check_cluster(
     ))
 }
 
-/// This process's environment as text.
+/// This process's environment as text; what is none is told.
 pub(crate) fn environment() -> Vec<(String, String)> {
-    let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
-    std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+    let (texts, left_out) = muster_client::environment();
+    for name in left_out {
+        out::say(&muster_client::left_out(&name));
+    }
+    texts.into_iter().collect()
 }
 
 /// This machine's name.
