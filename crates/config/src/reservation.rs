@@ -153,11 +153,9 @@ fn times(of: &ReservationSection, say: &mut SayOf) {
         say("tz", error.to_string(), "name one of the IANA database, such as Europe/Berlin");
         return;
     }
-    let endless = |text: &NumberOrText| {
-        ["infinite", "unlimited"].iter().any(|word| text.0.eq_ignore_ascii_case(word))
-    };
-    let ends = of.duration.as_ref().is_some_and(|text| !endless(text));
-    if let Some(Err(problem)) = of.duration.as_ref().map(|text| duration::parse_length(&text.0)) {
+    let length = of.duration.as_ref().map(|text| duration::parse_length(&text.0));
+    let ends = length.as_ref().is_some_and(|length| *length != Ok(None));
+    if let Some(Err(problem)) = length {
         say("duration", problem.what, "write for example \"3h\", 90 (minutes) or \"1-12:00:00\"");
     }
     if let Some(Err(error)) = of.at.as_deref().map(muster_recurrence::time_of_day) {

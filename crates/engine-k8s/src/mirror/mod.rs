@@ -115,7 +115,9 @@ impl Mirror {
                 job.is_some_and(|job| !job.is_pending())
             };
             if record.scheduler != self.scheduler || record.node.is_some() || record.leaving {
-            } else if record.gated {
+                continue;
+            }
+            if record.gated {
                 waiting.gated += 1;
             } else if record.told.is_some() {
                 waiting.told += 1;
