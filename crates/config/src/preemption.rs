@@ -57,6 +57,8 @@ impl From<&PreemptionSection> for Preemption {
         Self {
             mode: section.mode,
             tiers: section.tiers,
+            // Pods go by these; batch jobs by their QOS, tier or reservation.
+            priorities: false,
             reservations: section.reservations,
             reclaim: section.reclaim,
             grace: section.grace.into(),

@@ -1,10 +1,10 @@
 //! Events: the only things that change the state.
 
 use crate::{
-    Account, Availability, Claim, Drain, ExitReport, ForeignUse, Hold, JobId, JobSpec, Licence,
-    Node, NodeId, Partition, Placement, Policy, Qos, Reason, Reservation, ReservedNode,
-    SignalScope, StepRecord, StopCause, TimeLimit, Timestamp, Topology, Turn, Victim, Window,
-    is_default,
+    Account, Availability, Claim, DisruptionBudget, Drain, ExitReport, ForeignUse, Hold, JobId,
+    JobSpec, Licence, Node, NodeId, Partition, Placement, Policy, Qos, Reason, Reservation,
+    ReservedNode, SignalScope, StepRecord, StopCause, TimeLimit, Timestamp, Topology, Turn, Victim,
+    Window, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -83,6 +83,16 @@ pub enum EventKind {
     LicenceSet {
         /// The description.
         licence: Licence,
+    },
+    /// A disruption budget is there, or is described anew.
+    BudgetSet {
+        /// The description.
+        budget: DisruptionBudget,
+    },
+    /// A disruption budget is gone.
+    BudgetRemoved {
+        /// Its name.
+        name: String,
     },
     /// How the nodes are joined from here on.
     TopologySet {

@@ -95,8 +95,8 @@ pub use policy::{
     BackfillDepth, BackfillMode, BackfillOrder, DevicePolicy, NodeChoice, OrderMode, Policy,
 };
 pub use preempt::{
-    Amounts, Claim, Eviction, PreemptMode, PreemptRules, Preemption, Quota, QuotaAmount, Victim,
-    VictimOrder,
+    Amounts, Claim, DisruptionBudget, Eviction, PreemptMode, PreemptRules, Preemption, Quota,
+    QuotaAmount, Victim, VictimOrder,
 };
 pub use priority::{
     Capacity, Factors, FairShareMode, Priorities, PriorityPolicy, Steady, UsageReset, Weights,

@@ -3,7 +3,7 @@
 //! Field names and meanings follow slurm.conf (`PreemptMode`, `PreemptExemptTime`, `GraceTime`) and
 //! Kubernetes' elastic quotas (guarantee and borrow).
 
-use crate::{JobId, Mib, Placement, Seconds, TimeLimit, Timestamp, is_default};
+use crate::{JobId, JobSpec, Mib, Placement, Seconds, Term, TimeLimit, Timestamp, is_default};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -68,6 +68,9 @@ pub struct Preemption {
     /// A job in a partition of a higher tier may preempt those of lower tiers on nodes that both
     /// partitions have (Slurm's `preempt/partition_prio`).
     pub tiers: bool,
+    /// A job may preempt those whose own priority (`JobSpec::priority`) is lower, as pods do.
+    #[serde(skip_serializing_if = "is_default")]
+    pub priorities: bool,
     /// A job in a reservation that lies over the present may preempt jobs that are not in it on its
     /// nodes: those that ran there before, or that are there by leave of another reservation.
     #[serde(skip_serializing_if = "is_default")]
@@ -104,6 +107,7 @@ impl Default for Preemption {
         Self {
             mode: PreemptMode::Off,
             tiers: false,
+            priorities: false,
             reservations: false,
             reclaim: PreemptMode::Off,
             grace: Seconds(0),
@@ -112,6 +116,27 @@ impl Default for Preemption {
             depth: 16,
             grow_after: Seconds(600),
         }
+    }
+}
+
+/// How many of some jobs may be told to make room now (Kubernetes' `PodDisruptionBudget`).
+///
+/// It is no ban: victims that keep to all budgets are taken before any that do not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DisruptionBudget {
+    /// Its name, unique.
+    pub name: String,
+    /// Which jobs, by their labels.
+    pub jobs: Term,
+    /// So many of them at most.
+    pub allowed: u32,
+}
+
+impl DisruptionBudget {
+    /// True where it counts this job.
+    pub fn counts(&self, spec: &JobSpec) -> bool {
+        self.jobs.selects(|key| spec.labels.get(key).map(String::as_str))
     }
 }
 

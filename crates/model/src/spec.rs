@@ -88,6 +88,17 @@ pub struct JobSpec {
     /// The gang that it starts with (`#MUSTER --gang=NAME:SIZE`).
     #[serde(skip_serializing_if = "is_default")]
     pub gang: Option<Gang>,
+    /// It preempts nobody, whatever puts it above others (a pod's `preemptionPolicy: Never`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub never_preempts: bool,
+    /// How long it takes to end once it is told, where it says so itself (a pod's
+    /// `terminationGracePeriodSeconds`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub ends_within: Option<Seconds>,
+    /// Jobs of one owner that say the same here make room together or not at all, whenever each of
+    /// them started.
+    #[serde(skip_serializing_if = "is_default")]
+    pub leaves_with: Option<String>,
     /// Whether it may change its number of nodes while it runs.
     #[serde(skip_serializing_if = "is_default")]
     pub elastic: Elastic,

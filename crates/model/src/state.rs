@@ -2,9 +2,9 @@
 
 use crate::usage::StoredTally;
 use crate::{
-    Account, BlobId, GateTarget, Holder, Job, JobId, JobSpec, Licence, Node, NodeId, Partition,
-    Policy, Qos, RecentRuns, Reservation, SCHEMA_VERSION, Taint, Tally, Timestamp, Topology,
-    WaitRecord, is_default,
+    Account, BlobId, DisruptionBudget, GateTarget, Holder, Job, JobId, JobSpec, Licence, Node,
+    NodeId, Partition, Policy, Qos, RecentRuns, Reservation, SCHEMA_VERSION, Taint, Tally,
+    Timestamp, Topology, WaitRecord, is_default,
 };
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,8 @@ pub struct State {
     pub qos: OrdMap<String, Arc<Qos>>,
     /// Licences by name.
     pub licences: OrdMap<String, Licence>,
+    /// Disruption budgets by name.
+    pub budgets: OrdMap<String, Arc<DisruptionBudget>>,
     /// How the nodes are joined.
     pub topology: Arc<Topology>,
     /// Reservations by name.
@@ -125,6 +127,8 @@ struct Parts {
     accounts: Vec<Arc<Account>>,
     qos: Vec<Arc<Qos>>,
     licences: Vec<Licence>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    budgets: Vec<Arc<DisruptionBudget>>,
     #[serde(default, skip_serializing_if = "is_default")]
     topology: Arc<Topology>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -247,6 +251,7 @@ impl From<State> for Parts {
             accounts: state.accounts.values().cloned().collect(),
             qos: state.qos.values().cloned().collect(),
             licences: state.licences.values().cloned().collect(),
+            budgets: state.budgets.values().cloned().collect(),
             topology: state.topology,
             reservations: state.reservations.values().cloned().collect(),
             policy: state.policy,
@@ -268,6 +273,7 @@ impl From<Parts> for State {
             recent: parts.recent.into_iter().collect(),
             waits: parts.waits,
             licences: parts.licences.into_iter().map(|l| (l.name.clone(), l)).collect(),
+            budgets: parts.budgets.into_iter().map(|b| (b.name.clone(), b)).collect(),
             reservations: parts.reservations.into_iter().map(|r| (r.name.clone(), r)).collect(),
             qos: parts.qos.into_iter().map(|q| (q.name.clone(), q)).collect(),
             accounts: parts.accounts.into_iter().map(|a| (a.name.clone(), a)).collect(),

@@ -248,11 +248,14 @@ fn started_with(state: &State, job: &Job) -> BTreeSet<JobId> {
     }
     let same = |other: &&std::sync::Arc<Job>| {
         let het = job.het.is_some() && other.het.map(|p| p.leader) == job.het.map(|p| p.leader);
+        let company = job.spec.leaves_with.is_some()
+            && other.spec.leaves_with == job.spec.leaves_with
+            && other.spec.owner.uid == job.spec.owner.uid;
         let gang = job.spec.gang.is_some()
             && other.spec.gang == job.spec.gang
             && other.spec.owner.uid == job.spec.owner.uid
             && other.placed == job.placed;
-        other.state.holds_resources() && (other.id == job.id || het || gang)
+        other.state.holds_resources() && (other.id == job.id || het || gang || company)
     };
     state.jobs.values().filter(same).map(|other| other.id).collect()
 }
@@ -301,6 +304,10 @@ fn protected(
     };
     let by_tier = policy.tiers && tier != own_tier;
     let outranks = by_reservation || if by_tier { tier > own_tier } else { lists(by, job) };
+    let own = |job: &Job| job.spec.priority;
+    let first = policy.priorities && own(job).is_some() && own(by) > own(job);
+    let outranks =
+        (outranks || (first && !(by_tier && tier < own_tier))) && !by.spec.never_preempts;
     let outranked = if by_tier { own_tier > tier } else { lists(job, by) };
     let guaranteed = state.accounts.values().any(|a| a.quota.guarantee.is_some());
     let (mine, theirs) = (owner(state, by), owner(state, job));
@@ -331,7 +338,8 @@ fn protected(
         PreemptMode::Off | PreemptMode::Shrink => false,
         // What one of a gang cannot do, none of it does.
         PreemptMode::Cancel => {
-            mode == PreemptMode::Cancel || !anew || job.het.is_some() || job.spec.gang.is_some()
+            let together = job.spec.gang.is_some() || job.spec.leaves_with.is_some();
+            mode == PreemptMode::Cancel || !anew || job.het.is_some() || together
         }
         PreemptMode::Requeue => anew && mode != PreemptMode::Cancel,
         PreemptMode::Checkpoint => anew && mode == PreemptMode::Checkpoint,

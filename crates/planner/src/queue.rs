@@ -38,7 +38,7 @@ pub(crate) struct PartKey {
     /// Its QOS lets it ask for more time than a partition gives.
     any_time: bool,
     /// Set where it decides whom the job may preempt.
-    rank: Option<(String, String)>,
+    rank: Option<crate::preempt::Rank>,
 }
 
 /// Who a component runs for, where that decides when it may start: account, user and QOS.

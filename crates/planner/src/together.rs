@@ -7,6 +7,7 @@
 //! the other.
 
 use muster_model::{Gang, Job, JobId, Reason, State, Timestamp};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// At most so many members are named in a reason.
@@ -80,6 +81,27 @@ pub(crate) fn running_with(state: &State, job: &Job) -> Vec<JobId> {
     let Some(gang) = &job.spec.gang else { return vec![job.id] };
     let together = |j: &&Arc<Job>| j.state.holds_resources() && j.placed == job.placed;
     members(state, job, gang).into_iter().filter(together).map(|j| j.id).collect()
+}
+
+/// Running jobs that make room together whenever each of them started, by owner and name.
+pub(crate) type Companies<'a> = BTreeMap<(u32, &'a str), Vec<JobId>>;
+
+/// All of those. Cost: a look at each running job.
+pub(crate) fn companies(state: &State) -> Companies<'_> {
+    let mut companies = Companies::new();
+    for job in state.index.active.iter().filter_map(|id| state.jobs.get(id)) {
+        if let Some(name) = &job.spec.leaves_with {
+            companies.entry((job.spec.owner.uid, name)).or_default().push(job.id);
+        }
+    }
+    companies
+}
+
+/// Those with whom a running job makes room, itself among them.
+pub(crate) fn leaving_with(state: &State, companies: &Companies<'_>, job: &Job) -> Vec<JobId> {
+    let name = job.spec.leaves_with.as_deref();
+    let company = name.and_then(|name| companies.get(&(job.spec.owner.uid, name)));
+    company.cloned().unwrap_or_else(|| running_with(state, job))
 }
 
 /// Everyone whose group may be another because this job changed.

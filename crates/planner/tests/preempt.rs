@@ -1,6 +1,6 @@
 //! Preemption: the checker's rules one by one, victims against brute force, and room that is kept.
 
-use muster_model::{Decision, JobId, JobState, Plan, Preempt, PreemptMode, State, Timestamp};
+use muster_model::{Decision, Job, JobId, JobState, Plan, Preempt, PreemptMode, State, Timestamp};
 use muster_plan_check::{Rule, check_full};
 use muster_planner::Planner;
 use muster_test_kit::arbitrary::{Deed, act, cluster, story};
@@ -225,44 +225,45 @@ fn cost(state: &State, now: Timestamp, victims: &BTreeSet<JobId>) -> (usize, u64
 }
 
 /// The least cost of any set of permitted victims without whom the job starts, by trying all.
-fn brute_force(lab: &Lab, job: JobId) -> Option<(usize, u64, u64)> {
-    let low: Vec<JobId> = lab
-        .state
-        .index
-        .active
-        .iter()
-        .filter(|id| lab.state.jobs[*id].spec.qos == "low")
-        .copied()
-        .collect();
+/// `unit` gives who may be one, as the first of those with whom it leaves.
+fn brute_force<C: Ord>(
+    lab: &Lab,
+    job: JobId,
+    unit: impl Fn(&Job) -> Option<JobId>,
+    cost: impl Fn(&BTreeSet<JobId>) -> C,
+) -> Option<C> {
     let mut gangs: BTreeMap<JobId, BTreeSet<JobId>> = BTreeMap::new();
-    for id in low {
-        let leader = lab.state.jobs[&id].het.map_or(id, |part| part.leader);
-        gangs.entry(leader).or_default().insert(id);
+    for id in &lab.state.index.active {
+        if let Some(leader) = unit(&lab.state.jobs[id]) {
+            gangs.entry(leader).or_default().insert(*id);
+        }
     }
     let gangs: Vec<BTreeSet<JobId>> = gangs.into_values().collect();
-    let mut best = None;
-    for set in 1u32..1 << gangs.len() {
-        let chosen: BTreeSet<JobId> = (0..gangs.len())
-            .filter(|i| set & (1 << i) != 0)
-            .flat_map(|i| gangs[i].clone())
-            .collect();
+    let sets = (1u32..1 << gangs.len()).map(|set| {
+        let chosen = (0..gangs.len()).filter(|i| set & (1 << i) != 0);
+        chosen.flat_map(|i| gangs[i].clone()).collect::<BTreeSet<JobId>>()
+    });
+    let is_enough = |chosen: &BTreeSet<JobId>| {
         let mut after = lab.clone();
-        for id in &chosen {
+        for id in chosen {
             after.exit(*id, 1);
         }
         let others: Vec<JobId> = after.state.index.pending.iter().copied().collect();
         others.into_iter().filter(|id| *id != job).for_each(|id| after.cancel(id));
-        let starts = after
-            .unchecked_plan()
-            .decisions
-            .iter()
-            .any(|d| d.starts().iter().any(|s| s.job == job));
-        if starts {
-            let cost = cost(&lab.state, lab.now, &chosen);
-            best = Some(best.map_or(cost, |b: (usize, u64, u64)| b.min(cost)));
-        }
-    }
-    best
+        let plan = after.unchecked_plan();
+        plan.decisions.iter().any(|d| d.starts().iter().any(|s| s.job == job))
+    };
+    sets.filter(is_enough).map(|chosen| cost(&chosen)).min()
+}
+
+/// Jobs beyond what the budgets allow, then the highest priority.
+fn harm(state: &State, victims: &BTreeSet<JobId>) -> (usize, Option<u32>) {
+    let specs = || victims.iter().map(|id| &state.jobs[id].spec);
+    let beyond = state.budgets.values().map(|budget| {
+        let counted = specs().filter(|spec| budget.counts(spec)).count();
+        counted.saturating_sub(budget.allowed as usize)
+    });
+    (beyond.sum(), specs().filter_map(|spec| spec.priority).max())
 }
 
 proptest! {
@@ -310,7 +311,65 @@ proptest! {
             prop_assume!(now.decisions.iter().all(|d| d.starts().is_empty()));
             let victims = victims(&now);
             let own = (!victims.is_empty()).then(|| cost(&lab.state, lab.now, &victims));
-            prop_assert_eq!(own, brute_force(lab, job), "{:#?}", now);
+            let unit = |job: &Job| {
+                let leader = job.het.map_or(job.id, |part| part.leader);
+                (job.spec.qos == "low").then_some(leader)
+            };
+            let best = brute_force(lab, job, unit, |set| cost(&lab.state, lab.now, set));
+            prop_assert_eq!(own, best, "{:#?}", now);
+            Ok(())
+        })?;
+    }
+
+    /// The same where own priorities decide: budgets are kept first, then the most important are,
+    /// and who leaves together leaves together or not at all.
+    #[test]
+    fn victims_by_priority_are_the_best_set_there_is(
+        nodes in prop::collection::vec((1u32..=4, 0u32..=3), 1..=4),
+        running in prop::collection::vec((1u32..=6, 0usize..6, 1u32..=3, 0u32..=2), 1..8),
+        allowed in 0u32..=2,
+        wanted in (3u32..=6, 1u32..=4, 0u32..=2),
+    ) {
+        let mut lab = Lab::new("policy preempt=cancel priorities=yes");
+        proved(&mut lab, |lab| {
+            lab.set_up(&format!("budget web jobs=app=web allowed={allowed}"));
+            for (i, (cpus, gpus)) in nodes.iter().enumerate() {
+                lab.set_up(&format!("node n{} cpus={cpus} gpus={gpus} mem=8G", i + 1));
+            }
+            for (minute, (priority, kind, cpus, gpus)) in running.iter().enumerate() {
+                lab.at_minute(minute as u64);
+                let kind = ["", "label=app:web", "leaves-with=x", "leaves-with=y", "", ""][*kind];
+                let part = format!("cpus={cpus} gpus-per-node={gpus} mem=64M time=1000");
+                lab.submit(&format!("r priority={priority} {kind} {part}"));
+                // What would preempt is none of this test.
+                let now = lab.unchecked_plan();
+                let starts = now.decisions.iter().filter(|d| !d.starts().is_empty()).cloned();
+                lab.carry_out(&Plan { decisions: starts.collect(), ..now });
+            }
+            for id in lab.state.index.pending.clone() {
+                lab.cancel(id);
+            }
+            lab.at_minute(30);
+            let (priority, cpus, gpus) = wanted;
+            let part = format!("cpus={cpus} gpus-per-node={gpus} mem=64M time=10");
+            let job = lab.submit(&format!("big priority={priority} {part}"));
+            let now = lab.unchecked_plan();
+            let found = check_full(&lab.state, &now);
+            prop_assert!(found.is_empty(), "{:#?}\n{:#?}", found, now);
+            prop_assume!(now.decisions.iter().all(|d| d.starts().is_empty()));
+            let victims = victims(&now);
+            let cost = |set: &BTreeSet<JobId>| (harm(&lab.state, set), cost(&lab.state, lab.now, set));
+            let own = (!victims.is_empty()).then(|| cost(&victims));
+            let with = |job: &Job| {
+                let active = lab.state.index.active.iter().map(|id| &lab.state.jobs[id]);
+                let same = active.filter(|j| j.spec.leaves_with == job.spec.leaves_with);
+                let all: Vec<&Job> = match job.spec.leaves_with {
+                    Some(_) => same.map(AsRef::as_ref).collect(),
+                    None => vec![job],
+                };
+                all.iter().all(|j| j.spec.priority < Some(priority)).then(|| all[0].id)
+            };
+            prop_assert_eq!(own, brute_force(lab, job, with, cost), "{:#?}", now);
             Ok(())
         })?;
     }

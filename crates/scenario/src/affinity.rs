@@ -64,7 +64,7 @@ fn expression(text: &str) -> Expression {
 }
 
 /// Conditions joined with `&`; none for `-`.
-fn term(text: &str) -> Term {
+pub(crate) fn term(text: &str) -> Term {
     let all = text.split('&').filter(|t| !t.is_empty() && *t != "-");
     Term { all: all.map(expression).collect() }
 }

@@ -30,6 +30,9 @@ const JOB: &[&str] = &[
     "nice",
     "priority",
     "no-requeue",
+    "never-preempts",
+    "leaves-with",
+    "ends-within",
     "gang",
     "elastic",
     "checkpoint",
@@ -106,6 +109,9 @@ fn field(
         "nice" => spec.nice = number(value)?,
         "priority" => spec.priority = Some(number(value)?),
         "no-requeue" => spec.requeue = !yes(value)?,
+        "never-preempts" => spec.never_preempts = yes(value)?,
+        "leaves-with" => spec.leaves_with = Some(value.to_owned()),
+        "ends-within" => spec.ends_within = Some(duration(value)?),
         "gang" => {
             let (name, size) = value.split_once(':').unwrap_or((value, "2"));
             spec.gang = Some(Gang { name: name.to_owned(), size: count(size)? });

@@ -5,12 +5,17 @@
 //! qos low preempt=requeue grace=2 exempt=10
 //! partition main preempt=suspend
 //! account physics guarantee-gpus=4
+//! budget web jobs=app=web allowed=1
 //! policy preempt=requeue tiers=yes reclaim=requeue victims=least-lost
 //! ```
 
+use crate::affinity::term;
 use crate::error::{Read, ScenarioError};
-use crate::text::{choice, count_or_none, duration, list, memory, yes};
-use muster_model::{Account, Policy, PreemptMode, PreemptRules, Qos, QuotaAmount, VictimOrder};
+use crate::text::{Word, choice, count_or_none, duration, fields, list, memory, named, yes};
+use muster_model::{
+    Account, DisruptionBudget, EventKind, Policy, PreemptMode, PreemptRules, Qos, QuotaAmount,
+    VictimOrder,
+};
 
 fn mode(word: &str) -> Read<PreemptMode> {
     let among = [
@@ -66,6 +71,7 @@ pub(crate) fn policy_field(policy: &mut Policy, key: &str, value: &str) -> Read<
         "preempt" => preemption.mode = mode(value)?,
         "reclaim" => preemption.reclaim = mode(value)?,
         "reservations" => preemption.reservations = yes(value)?,
+        "priorities" => preemption.priorities = yes(value)?,
         "tiers" => preemption.tiers = yes(value)?,
         "grace" => preemption.grace = duration(value)?,
         "exempt" => preemption.exempt = duration(value)?,
@@ -77,4 +83,19 @@ pub(crate) fn policy_field(policy: &mut Policy, key: &str, value: &str) -> Read<
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// `budget web jobs=app=web allowed=1`.
+pub(crate) fn budget(words: &[Word]) -> Read<EventKind> {
+    let (name, rest) = named(words, "budget NAME jobs=LABELS allowed=N")?;
+    let mut budget = DisruptionBudget { name: name.to_owned(), ..DisruptionBudget::default() };
+    fields(rest, |key, value| {
+        match key {
+            "jobs" => budget.jobs = term(value),
+            "allowed" => budget.allowed = count_or_none(value)?,
+            _ => return Err(ScenarioError::option("a budget", key, &["jobs", "allowed"])),
+        }
+        Ok(())
+    })?;
+    Ok(EventKind::BudgetSet { budget })
 }

@@ -105,6 +105,12 @@ impl State {
             EventKind::LicenceSet { licence } => {
                 self.licences.insert(licence.name.clone(), licence.clone());
             }
+            EventKind::BudgetSet { budget } => {
+                self.budgets.insert(budget.name.clone(), Arc::new(budget.clone()));
+            }
+            EventKind::BudgetRemoved { name } => {
+                self.budgets.remove(name);
+            }
             EventKind::TopologySet { topology } => {
                 self.topology = Arc::new(topology.as_ref().clone());
             }

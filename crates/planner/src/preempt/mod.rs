@@ -276,12 +276,25 @@ pub(crate) fn room_of(plan: &Plan, job: &Job) -> Option<Arc<Placement>> {
     decided.or_else(|| Some(Arc::clone(&job.claim.as_ref()?.placement)))
 }
 
-/// What of who asks decides whom it may preempt: its QOS and its account, where they do.
-pub(crate) fn rank_of(state: &State, job: &Job) -> Option<(String, String)> {
+/// What of who asks decides whom it may preempt: its QOS, its account and its own priority, where
+/// they do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Rank {
+    qos: String,
+    account: Option<String>,
+    priority: Option<u32>,
+    never: bool,
+}
+
+/// The rank of a job; `None` where nothing of it decides whom it may preempt.
+pub(crate) fn rank_of(state: &State, job: &Job) -> Option<Rank> {
     let by_qos = state.qos.get(&job.spec.qos).is_some_and(|qos| !qos.preempts.is_empty());
-    let by_quota = state.policy.preemption.reclaim != muster_model::PreemptMode::Off;
-    (by_qos || by_quota).then(|| {
-        let account = if by_quota { job.spec.account.clone() } else { String::new() };
-        (job.spec.qos.clone(), account)
+    let policy = &state.policy.preemption;
+    let by_quota = policy.reclaim != muster_model::PreemptMode::Off;
+    (by_qos || by_quota || policy.priorities).then(|| Rank {
+        qos: job.spec.qos.clone(),
+        account: by_quota.then(|| job.spec.account.clone()),
+        priority: job.spec.priority.filter(|_| policy.priorities),
+        never: job.spec.never_preempts,
     })
 }

@@ -31,6 +31,8 @@ pub(crate) struct Permits<'a> {
     state: &'a State,
     now: Timestamp,
     pub(crate) quotas: Option<Quotas>,
+    /// The lowest own priority of a running job, where that decides.
+    lowest: Option<u32>,
     /// Somebody may preempt somebody.
     any: bool,
 }
@@ -54,6 +56,8 @@ pub(crate) enum Right {
     Tier,
     /// Its QOS lists the other's.
     Qos,
+    /// Its own priority is higher.
+    Priority,
     /// The other runs on borrowed quota.
     Quota,
 }
@@ -80,7 +84,13 @@ impl<'a> Permits<'a> {
         let by_tier = policy.tiers && state.partitions.values().any(|p| Some(p.tier) != lowest);
         let by_quota = policy.reclaim != PreemptMode::Off && quotas.is_some();
         let by_reservation = policy.reservations && !state.reservations.is_empty();
-        Self { state, now, quotas, any: by_qos || by_tier || by_quota || by_reservation }
+        let running = state.index.active.iter().filter_map(|id| state.jobs.get(id));
+        let lowest = match policy.priorities {
+            true => running.filter_map(|job| job.spec.priority).min(),
+            false => None,
+        };
+        let any = by_qos || by_tier || by_quota || by_reservation || lowest.is_some();
+        Self { state, now, quotas, lowest, any }
     }
 
     /// False where no rule lets any job preempt another.
@@ -94,13 +104,17 @@ impl<'a> Permits<'a> {
 
     /// False where the job can preempt nobody, whoever runs.
     pub(crate) fn may_ask(&self, asker: Asker<'_>) -> bool {
+        if asker.job.spec.never_preempts {
+            return false;
+        }
         let policy = &self.state.policy.preemption;
+        let by_priority = asker.job.spec.priority > self.lowest && self.lowest.is_some();
         let by_qos = self.qos(asker.job).is_some_and(|qos| !qos.preempts.is_empty());
         let by_tier = policy.tiers && self.state.partitions.values().any(|p| p.tier < asker.tier);
         let by_quota = policy.reclaim != PreemptMode::Off
             && self.quotas.is_some()
             && Quotas::owner(self.state, asker.job).is_some();
-        by_qos || by_tier || by_quota || asker.inside.is_some()
+        by_qos || by_tier || by_quota || by_priority || asker.inside.is_some()
     }
 
     /// How a running job would make room for the asker.
@@ -151,6 +165,12 @@ impl<'a> Permits<'a> {
         let lists = |qos: &Qos| qos.preempts.contains(&victim.spec.qos);
         if !(tiers && asker.tier < other) && self.qos(asker.job).is_some_and(lists) {
             return Some(Right::Qos);
+        }
+        let own = |job: &Job| job.spec.priority;
+        let below = tiers && asker.tier < other;
+        if !below && self.lowest.is_some() && own(victim).is_some() && own(asker.job) > own(victim)
+        {
+            return Some(Right::Priority);
         }
         self.reclaims(asker, victim).then_some(Right::Quota)
     }
@@ -265,9 +285,11 @@ impl<'a> Permits<'a> {
         let policy = &self.state.policy;
         let partition =
             job.placement.as_ref().and_then(|p| self.state.partitions.get(&p.partition));
-        let grace = self
-            .qos(job)
-            .and_then(|qos| qos.preempt.grace)
+        let by_qos = self.qos(job).and_then(|qos| qos.preempt.grace);
+        let grace = job
+            .spec
+            .ends_within
+            .or(by_qos)
             .or_else(|| partition.and_then(|p| p.grace))
             .unwrap_or(policy.preemption.grace);
         let grace = if grace == Seconds(0) { policy.kill_wait } else { grace };

@@ -14,7 +14,8 @@ use crate::preempt::permit::{Asker, Permit};
 use crate::preempt::{Place, could_help};
 use crate::round::{Round, Walk};
 use muster_model::{
-    Amounts, Job, JobId, Placement, PreemptMode, Seconds, TimeLimit, Timestamp, Victim, VictimOrder,
+    Amounts, DisruptionBudget, Job, JobId, Placement, PreemptMode, Seconds, State, TimeLimit,
+    Timestamp, Victim, VictimOrder,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,15 +33,23 @@ struct Unit {
     jobs: Vec<Arc<Job>>,
     mode: PreemptMode,
     reclaims: bool,
+    /// Alone.
     cost: Cost,
+    /// The disruption budgets that count its jobs, one entry for each job that one counts.
+    counted: Vec<usize>,
 }
 
-/// What a set of victims costs; units add up, but for the distance of owners.
+/// What a set of victims costs; units add up, but for the distance of owners, broken budgets and
+/// the highest priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     /// How near the nearest of the owners is to its guarantee, where borrowed quota is taken back:
     /// who is furthest beyond gives first.
     over: u64,
+    /// Jobs beyond what the disruption budgets allow.
+    broken: u64,
+    /// The highest own priority among them, where that decides who may preempt whom.
+    highest: u64,
     /// The policy's first measure, then the others.
     first: u64,
     second: u64,
@@ -53,6 +62,8 @@ impl Cost {
     fn plus(self, other: Self) -> Self {
         Self {
             over: self.over.max(other.over),
+            broken: self.broken.saturating_add(other.broken),
+            highest: self.highest.max(other.highest),
             first: self.first.saturating_add(other.first),
             second: self.second.saturating_add(other.second),
             third: self.third.saturating_add(other.third),
@@ -114,62 +125,88 @@ impl Round<'_> {
 
     /// Those who may be told to make room where it helps, the cheapest first.
     fn units(&mut self, asks: &[Vec<&Ask>], askers: &[Asker<'_>]) -> Vec<Unit> {
-        let (state, now) = (self.state, self.now);
-        let order = state.policy.preemption.order;
+        let state = self.state;
+        let companies = crate::together::companies(state);
         let mut permitted: BTreeMap<JobId, Vec<(Arc<Job>, Permit)>> = BTreeMap::new();
+        let mut helpful: BTreeSet<JobId> = BTreeSet::new();
         for job in state.index.active.iter().filter_map(|id| state.jobs.get(id)) {
             self.work.slots += 1;
-            if self.preempting.spared.contains(&job.id) || !could_help(&self.cache.world, asks, job)
-            {
+            if self.preempting.spared.contains(&job.id) {
                 continue;
             }
             let permits = self.permits();
-            let mut permit = None;
-            for asker in askers {
-                match permits.permit(*asker, job) {
-                    Ok(found) => permit = Some(permit.map_or(found, |p: Permit| weaker(p, found))),
-                    Err(_) => {
-                        permit = None;
-                        break;
-                    }
-                }
-            }
-            if let Some(permit) = permit {
-                let with = crate::together::running_with(state, job);
+            let permit = askers.iter().try_fold(None, |permit: Option<Permit>, asker| {
+                let found = permits.permit(*asker, job).ok()?;
+                Some(Some(permit.map_or(found, |permit| weaker(permit, found))))
+            });
+            if let Some(Some(permit)) = permit {
+                let with = crate::together::leaving_with(state, &companies, job);
                 let leader = with.first().copied().unwrap_or(job.id);
                 permitted.entry(leader).or_default().push((Arc::clone(job), permit));
+                if could_help(&self.cache.world, asks, job) {
+                    helpful.insert(leader);
+                }
             }
         }
-        let mut units: Vec<Unit> = Vec::new();
-        for members in permitted.into_values() {
-            let Some((first, permit)) = members.first() else { continue };
-            if members.len() != crate::together::running_with(state, first).len() {
-                continue;
-            }
-            let permit = members.iter().fold(*permit, |all, (_, permit)| weaker(all, *permit));
-            let mut cost = Cost::default();
-            for (job, _) in &members {
-                let (gpus, cpus) = lost(job, permit.mode, now);
-                let age = now.millis().saturating_sub(job.placed.unwrap_or(now).millis());
-                let quotas = self.permits().quotas.as_ref();
-                let over = quotas.filter(|_| permit.reclaims()).map_or(0, |quotas| {
-                    u64::from(u32::MAX).saturating_sub(quotas.excess(state, job))
-                });
-                let age = u64::try_from(age).unwrap_or(0);
-                cost = cost.plus(match order {
-                    VictimOrder::Fewest => Cost { over, first: 1, second: gpus, third: cpus, age },
-                    VictimOrder::LeastLost => {
-                        Cost { over, first: gpus, second: cpus, third: 1, age }
-                    }
-                });
-            }
-            let jobs = members.into_iter().map(|(job, _)| job).collect();
-            units.push(Unit { jobs, mode: permit.mode, reclaims: permit.reclaims(), cost });
-        }
+        permitted.retain(|leader, members| {
+            helpful.contains(leader)
+                && members.first().is_some_and(|(first, _)| {
+                    crate::together::leaving_with(state, &companies, first).len() == members.len()
+                })
+        });
+        let budgets: Vec<&DisruptionBudget> = state.budgets.values().map(AsRef::as_ref).collect();
+        let mut units: Vec<Unit> =
+            permitted.into_values().map(|members| self.unit(members, &budgets)).collect();
         units.sort_by_key(|unit| (unit.cost, Reverse(unit.jobs.first().map(|job| job.id))));
         units.truncate(UNITS_MAX);
         units
     }
+
+    /// Jobs that leave together, and what that costs.
+    fn unit(&mut self, members: Vec<(Arc<Job>, Permit)>, budgets: &[&DisruptionBudget]) -> Unit {
+        let (state, now) = (self.state, self.now);
+        let policy = &state.policy.preemption;
+        let permits = members.iter().map(|(_, permit)| *permit);
+        let permit = permits.reduce(weaker);
+        let mode = permit.map_or(PreemptMode::Off, |permit| permit.mode);
+        let reclaims = permit.is_some_and(Permit::reclaims);
+        let mut cost = Cost::default();
+        for (job, _) in &members {
+            let (gpus, cpus) = lost(job, mode, now);
+            let age = now.millis().saturating_sub(job.placed.unwrap_or(now).millis());
+            let quotas = self.permits().quotas.as_ref();
+            let over = quotas
+                .filter(|_| reclaims)
+                .map_or(0, |quotas| u64::from(u32::MAX).saturating_sub(quotas.excess(state, job)));
+            let own = job.spec.priority.filter(|_| policy.priorities).map_or(0, u64::from);
+            let (first, second, third) = match policy.order {
+                VictimOrder::Fewest => (1, gpus, cpus),
+                VictimOrder::LeastLost => (gpus, cpus, 1),
+            };
+            let age = u64::try_from(age).unwrap_or(0);
+            let one = Cost { over, broken: 0, highest: own, first, second, third, age };
+            cost = cost.plus(one);
+        }
+        let jobs: Vec<Arc<Job>> = members.into_iter().map(|(job, _)| job).collect();
+        let of = |job: &Arc<Job>| {
+            let counted = |(_, budget): &(usize, &&DisruptionBudget)| budget.counts(&job.spec);
+            budgets.iter().enumerate().filter(counted).map(|(at, _)| at).collect::<Vec<_>>()
+        };
+        let counted: Vec<usize> = jobs.iter().flat_map(of).collect();
+        let mut unit = Unit { jobs, mode, reclaims, cost, counted };
+        unit.cost.broken = broken(state, [&unit].into_iter());
+        unit
+    }
+}
+
+/// How many jobs of these are beyond what the disruption budgets allow.
+fn broken<'u>(state: &State, units: impl Iterator<Item = &'u Unit>) -> u64 {
+    let mut told: BTreeMap<usize, u64> = BTreeMap::new();
+    for at in units.flat_map(|unit| &unit.counted) {
+        *told.entry(*at).or_default() += 1;
+    }
+    let allowed = |at: usize| state.budgets.values().nth(at).map_or(0, |b| u64::from(b.allowed));
+    told.into_iter().map(|(at, count)| count.saturating_sub(allowed(at))).sum()
 }
 
 /// Of two permissions the one that asks for less of the engine: what one of a gang cannot do, none
@@ -213,6 +250,13 @@ impl Round<'_> {
 }
 
 impl Trial<'_, '_> {
+    /// What a set of units costs.
+    fn cost(&self, set: &BTreeSet<usize>) -> Cost {
+        let units = || set.iter().filter_map(|at| self.units.get(*at));
+        let sum = units().fold(Cost::default(), |sum, unit| sum.plus(unit.cost));
+        Cost { broken: broken(self.round.state, units()), ..sum }
+    }
+
     /// The longest that any of these takes to go.
     fn longest_grace(&mut self, open: &BTreeSet<usize>) -> Seconds {
         let now = self.round.now;
@@ -325,7 +369,7 @@ impl Trial<'_, '_> {
             .map(|bits| {
                 let set: BTreeSet<usize> =
                     (0..self.units.len()).filter(|at| bits & (1 << at) != 0).collect();
-                (set.iter().fold(Cost::default(), |sum, at| sum.plus(self.units[*at].cost)), set)
+                (self.cost(&set), set)
             })
             .collect();
         sets.sort();
@@ -344,7 +388,7 @@ impl Trial<'_, '_> {
         let mut pairs: Vec<(Cost, usize, usize)> = Vec::new();
         for a in 0..few {
             for b in a + 1..few {
-                pairs.push((self.units[a].cost.plus(self.units[b].cost), a, b));
+                pairs.push((self.cost(&BTreeSet::from([a, b])), a, b));
             }
         }
         pairs.sort_unstable();
@@ -356,18 +400,15 @@ impl Trial<'_, '_> {
 
     /// Opens nodes, the cheapest first, until the group fits; then spares whom it can.
     fn by_nodes(&mut self) -> Option<Chosen> {
-        let mut on_node: BTreeMap<muster_model::NodeId, (Cost, BTreeSet<usize>)> = BTreeMap::new();
+        let mut on_node: BTreeMap<muster_model::NodeId, BTreeSet<usize>> = BTreeMap::new();
         for (at, unit) in self.units.iter().enumerate() {
             let placements = unit.jobs.iter().filter_map(|job| job.placement.as_ref());
             for share in placements.flat_map(|p| &p.nodes) {
-                let entry = on_node.entry(share.node).or_default();
-                if entry.1.insert(at) {
-                    entry.0 = entry.0.plus(unit.cost);
-                }
+                on_node.entry(share.node).or_default().insert(at);
             }
         }
         let mut nodes: Vec<(Cost, muster_model::NodeId, BTreeSet<usize>)> =
-            on_node.into_iter().map(|(node, (cost, units))| (cost, node, units)).collect();
+            on_node.into_iter().map(|(node, units)| (self.cost(&units), node, units)).collect();
         nodes.sort();
         let open = |count: usize| -> BTreeSet<usize> {
             nodes[..count].iter().flat_map(|(_, _, units)| units.iter().copied()).collect()

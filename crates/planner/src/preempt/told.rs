@@ -129,6 +129,7 @@ fn right_in_words(state: &State, right: Right, by: &Job, job: &Job) -> String {
             format!("in partition {}, of a lower tier", partition(job).unwrap_or_default())
         }
         Right::Qos => format!("of QOS {}, which {} may preempt", job.spec.qos, by.spec.qos),
+        Right::Priority => "of a lower priority".to_owned(),
         Right::Quota => match Quotas::owner(state, job) {
             Some(owner) => format!("beyond the guarantee of account {owner}"),
             None => format!("of account {}, which has no guarantee", job.spec.account),
