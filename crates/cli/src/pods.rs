@@ -199,6 +199,22 @@ mod with {
                 json!({"not_bound": bind.pod.to_string(), "node": bind.node,
                     "code": error.code(), "why": error.to_string()}),
             ),
+            Happened::MakesRoom { pods, victims } => (
+                format!("{victims} pods make room for {pods}"),
+                json!({"makes_room": {"pods": pods, "victims": victims}}),
+            ),
+            Happened::Evicted(evict) => (
+                format!(
+                    "pod {} is told to end: its room on {} goes to another",
+                    evict.pod, evict.node
+                ),
+                json!({"evicted": evict.pod.to_string(), "node": evict.node, "by": evict.by}),
+            ),
+            Happened::NotEvicted(evict, error) => (
+                format!("pod {} was not told to end: {error} [{}]", evict.pod, error.code()),
+                json!({"not_evicted": evict.pod.to_string(), "node": evict.node,
+                    "code": error.code(), "why": error.to_string()}),
+            ),
             Happened::Told(tell) => (
                 format!("pod {} waits: {}", tell.pod, tell.message),
                 json!({"waits": tell.pod.to_string(), "message": tell.message}),

@@ -4,10 +4,11 @@
 //! listed anew. Pods that are over are not asked for.
 
 use crate::mirror::{Change, Kind};
-use crate::read::{GangName, GroupKind, claim, group, storage_class, volume};
+use crate::read::{GangName, GroupKind, budget, claim, group, storage_class, volume};
 use crate::{Cluster, K8sError};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
@@ -41,6 +42,7 @@ impl Cluster {
             Kind::Node,
             Kind::Pod,
             Kind::Namespace,
+            Kind::Budget,
             Kind::Claim,
             Kind::Volume,
             Kind::Class,
@@ -67,6 +69,13 @@ impl Cluster {
             Kind::Namespace,
             config(),
             |n| vec![Change::Namespace(n.name_any(), n.labels().clone())],
+            to.clone(),
+        );
+        follow(
+            Api::<PodDisruptionBudget>::all(client()),
+            Kind::Budget,
+            config(),
+            |told| vec![Change::Budget(budget(&told))],
             to.clone(),
         );
         follow(

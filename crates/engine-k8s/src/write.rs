@@ -4,7 +4,7 @@ use crate::read::PodKey;
 use crate::{Cluster, K8sError};
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use kube::core::params::GetParams;
 use muster_model::Timestamp;
@@ -109,6 +109,51 @@ impl Cluster {
         let params = PatchParams::default();
         let patch = Patch::Strategic(patch);
         self.within(api.patch_status(&pod.name, &params, &patch)).await.map(drop)
+    }
+
+    /// Tells a pod to end so that another gets its room: says so on it (condition
+    /// `DisruptionTarget`), then deletes it, and only it, with the grace that it asks for.
+    ///
+    /// # Errors
+    /// [`K8sError`]; [`K8sError::Gone`] where it is another pod by now.
+    pub async fn evict(&self, pod: &PodKey, uid: &str, from: &str) -> Result<(), K8sError> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let gone = |error: K8sError| match error {
+            K8sError::Refused { code: 404 | 409, .. } => K8sError::Gone(pod.clone()),
+            other => other,
+        };
+        let now = k8s_openapi::jiff::Timestamp::now().as_millisecond();
+        let patch = json!({"metadata": {"uid": uid}, "status": {"conditions": [{
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": format!("{from}: preempting to accommodate a higher priority pod"),
+            "lastProbeTime": null,
+            "lastTransitionTime": rfc3339(Timestamp::from_millis(now)),
+        }]}});
+        let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
+        self.within(api.patch_status(&pod.name, &params, &patch)).await.map_err(gone)?;
+        let only = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        let params = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
+        self.within(api.delete(&pod.name, &params)).await.map_err(gone)?;
+        Ok(())
+    }
+
+    /// Says on a waiting pod for which node it is meant (`status.nominatedNodeName`), or that it is
+    /// meant for none any more.
+    ///
+    /// # Errors
+    /// [`K8sError`].
+    pub async fn nominate(
+        &self,
+        pod: &PodKey,
+        uid: &str,
+        node: Option<&str>,
+    ) -> Result<(), K8sError> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let patch = json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": node}});
+        let patch = Patch::Merge(patch);
+        self.within(api.patch_status(&pod.name, &PatchParams::default(), &patch)).await.map(drop)
     }
 
     /// Makes an event about a pod, as the default scheduler does.

@@ -9,6 +9,7 @@ mod manifest;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
 };
@@ -330,14 +331,83 @@ async fn the_rights_of_the_manifest_are_enough() {
     part.create(&part.pod("b", 1, &named)).await;
     part.wait_bound(1).await;
     part.message("b", "0/").await;
+    priority_class(&part.client, "t-rights-high", 1000).await;
+    let high = json!({"spec": {"schedulerName": "muster", "priorityClassName": "t-rights-high"}});
+    part.create(&part.pod("c", 2, &high)).await;
+    looked(&part.pods(), "c has a's place", async || {
+        part.nodes().await.get("c")?.as_ref().map(drop)
+    })
+    .await;
     let events: Api<Event> = Api::namespaced(part.client.clone(), &part.name);
-    looked(&events, "both are told of by events", async || {
+    looked(&events, "all are told of by events", async || {
         let all = events.list(&ListParams::default()).await.expect("events");
         let mut reasons: Vec<String> = all.into_iter().filter_map(|event| event.reason).collect();
         reasons.sort();
-        (reasons == ["FailedScheduling", "Scheduled"]).then_some(())
+        reasons.dedup();
+        (reasons == ["FailedScheduling", "Preempted", "Scheduled"]).then_some(())
     })
     .await;
     running.end().await;
+    let classes: Api<PriorityClass> = Api::all(part.client.clone());
+    classes.delete("t-rights-high", &DeleteParams::default()).await.expect("no class");
+    part.end().await;
+}
+
+/// A priority class of the bed.
+async fn priority_class(client: &Client, name: &str, value: i32) {
+    let classes: Api<PriorityClass> = Api::all(client.clone());
+    let class = from(json!({"metadata": {"name": name}, "value": value}));
+    classes.create(&PostParams::default(), &class).await.expect("a priority class");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_of_lower_priority_is_told_to_end_and_its_room_goes_to_the_higher_one() {
+    let Some(part) = Part::new("room", 1, 1).await else { return };
+    priority_class(&part.client, "t-room-high", 1000).await;
+    priority_class(&part.client, "t-room-middle", 500).await;
+    let running = part.run(None).await;
+    // Nobody ends it, as no kubelet is there: the test says when it is over.
+    let slow = json!({"spec": {"terminationGracePeriodSeconds": 600}});
+    part.create(&part.pod("low", 1, &slow)).await;
+    part.wait_bound(1).await;
+    let high = json!({"spec": {"priorityClassName": "t-room-high"}});
+    part.create(&part.pod("high", 1, &high)).await;
+    looked(&part.pods(), "low is being deleted, and says for what", async || {
+        let low = part.pods().get("low").await.expect("it is still there");
+        let conditions = low.status.and_then(|status| status.conditions).unwrap_or_default();
+        let target = conditions.into_iter().find(|c| c.type_ == "DisruptionTarget");
+        let reason = target.and_then(|c| c.reason)?;
+        low.metadata.deletion_timestamp.is_some().then(|| {
+            assert_eq!(reason, "PreemptionByScheduler");
+        })
+    })
+    .await;
+    looked(&part.pods(), "high is meant for its node", async || {
+        let high = part.pods().get("high").await.expect("the pod");
+        let node = high.status.and_then(|status| status.nominated_node_name)?;
+        (node == "t-room-0").then_some(())
+    })
+    .await;
+    // One of middle priority comes in between: it gets nothing of that room.
+    let middle = json!({"spec": {"priorityClassName": "t-room-middle"}});
+    part.create(&part.pod("middle", 1, &middle)).await;
+    part.message("middle", "0/").await;
+    let now = DeleteParams::default().grace_period(0);
+    part.pods().delete("low", &now).await.expect("over");
+    part.wait_bound(1).await;
+    assert_eq!(part.nodes().await["high"].as_deref(), Some("t-room-0"));
+    assert_eq!(part.nodes().await["middle"], None);
+    let events: Api<Event> = Api::namespaced(part.client.clone(), &part.name);
+    looked(&events, "an event says who was preempted", async || {
+        let all = events.list(&ListParams::default()).await.expect("events");
+        let told = all.into_iter().find(|e| e.reason.as_deref() == Some("Preempted"))?;
+        (told.regarding?.name.as_deref() == Some("low")).then_some(())
+    })
+    .await;
+    running.end().await;
+    let classes: Api<PriorityClass> = Api::all(part.client.clone());
+    for name in ["t-room-high", "t-room-middle"] {
+        classes.delete(name, &DeleteParams::default()).await.expect("no class");
+    }
     part.end().await;
 }

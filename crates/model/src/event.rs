@@ -2,7 +2,7 @@
 
 use crate::{
     Account, Availability, Claim, DisruptionBudget, Drain, ExitReport, ForeignUse, Hold, JobId,
-    JobSpec, Licence, Node, NodeId, Partition, Placement, Policy, Qos, Reason, Reservation,
+    JobSpec, Labels, Licence, Node, NodeId, Partition, Placement, Policy, Qos, Reason, Reservation,
     ReservedNode, SignalScope, StepRecord, StopCause, TimeLimit, Timestamp, Topology, Turn, Victim,
     Window, is_default,
 };
@@ -340,6 +340,9 @@ pub struct JobUpdate {
     /// A whole new spec for a waiting job: what the writer made of the change.
     #[serde(skip_serializing_if = "is_default")]
     pub spec: Option<Arc<JobSpec>>,
+    /// Other labels; a running job's may be changed too.
+    #[serde(skip_serializing_if = "is_default")]
+    pub labels: Option<Labels>,
     /// A new throttle for its array; `Some(None)` is no bound.
     #[serde(skip_serializing_if = "is_default")]
     pub array_throttle: Option<Option<u32>>,

@@ -40,6 +40,7 @@ fn is_copy(a: &State, b: &State) -> bool {
         && a.accounts.ptr_eq(&b.accounts)
         && a.usage.ptr_eq(&b.usage)
         && a.licences.ptr_eq(&b.licences)
+        && a.budgets.ptr_eq(&b.budgets)
         && a.accounts.ptr_eq(&b.accounts)
         && a.reservations.ptr_eq(&b.reservations)
         && Arc::ptr_eq(&a.topology, &b.topology)

@@ -13,4 +13,4 @@ mod scheduler;
 pub use health::Health;
 pub use metrics::Metrics;
 pub use run::{Happened, Seen, Settings, run};
-pub use scheduler::{Bind, Scheduler, Tell, Turn};
+pub use scheduler::{Bind, Evict, Nominate, Scheduler, Tell, Turn};

@@ -56,6 +56,8 @@ pub struct Metrics {
     sli: Histogram,
     algorithm: Histogram,
     binding: Histogram,
+    preemptions: Counter,
+    victims: Histogram,
     pending: Family<Queue, Gauge>,
     leader: Gauge,
     nodes: Gauge,
@@ -76,6 +78,8 @@ impl Metrics {
             sli,
             algorithm: short(),
             binding: short(),
+            preemptions: Counter::default(),
+            victims: Histogram::new(exponential_buckets(1.0, 2.0, 7)),
             pending: Family::default(),
             leader: Gauge::default(),
             nodes: Gauge::default(),
@@ -97,6 +101,10 @@ impl Metrics {
         registry.register(algorithm, said, self.algorithm.clone());
         let said = "From the decision on a pod to the API server's answer";
         registry.register("muster_binding_duration_seconds", said, self.binding.clone());
+        let said = "Times that room was made for pods of higher priority";
+        registry.register("scheduler_preemption_attempts", said, self.preemptions.clone());
+        let said = "Pods that made room at one time";
+        registry.register("scheduler_preemption_victims", said, self.victims.clone());
         let said = "Pods that wait: active ones, those that were told why, those with gates";
         registry.register("scheduler_pending_pods", said, self.pending.clone());
         let leader: Family<Name, Gauge<i64>> = Family::default();
@@ -137,6 +145,11 @@ impl Metrics {
                 self.binding.observe(took.as_secs_f64());
             }
             Happened::NotBound(..) => self.attempt(Result::Error),
+            Happened::MakesRoom { pods, victims } => {
+                self.preemptions.inc_by(*pods as u64);
+                self.victims.observe(u32::try_from(*victims).unwrap_or(u32::MAX).into());
+            }
+            Happened::Evicted(_) | Happened::NotEvicted(..) => {}
             Happened::Told(_) => self.attempt(Result::Unschedulable),
             Happened::Broken(rules) => drop(self.broken.inc_by(rules.len() as u64)),
         }
@@ -183,6 +196,7 @@ mod tests {
             Happened::Leads,
             Happened::Planned(Duration::from_millis(3)),
             Happened::Bound(bind, Duration::from_millis(20)),
+            Happened::MakesRoom { pods: 1, victims: 3 },
             Happened::Told(tell.clone()),
             Happened::Told(tell),
             Happened::Looked(Seen { nodes: 5, active: 1, unschedulable: 2, gated: 3 }),
@@ -198,6 +212,8 @@ mod tests {
             "scheduler_pending_pods{queue=\"gated\"} 3",
             "scheduler_pod_scheduling_sli_duration_seconds_sum 3.0",
             "scheduler_scheduling_algorithm_duration_seconds_count 1",
+            "scheduler_preemption_attempts_total 1",
+            "scheduler_preemption_victims_sum 3.0",
             "leader_election_master_status{name=\"muster\"} 1",
             "muster_nodes 5",
             "muster_plan_rules_broken_total 0",

@@ -1,6 +1,6 @@
 //! The loop: hear, plan, bind, tell.
 
-use crate::scheduler::{Bind, Scheduler, Tell, Turn};
+use crate::scheduler::{Bind, Evict, Nominate, Scheduler, Tell, Turn};
 use muster_engine_k8s::lease::{Candidate, Term};
 use muster_engine_k8s::mirror::{Change, Kind};
 use muster_engine_k8s::write::Note;
@@ -70,6 +70,17 @@ pub enum Happened {
     Bound(Bind, Duration),
     /// A pod could not be bound, and why.
     NotBound(Bind, K8sError),
+    /// A pod was told to end, so that one of higher priority gets its room.
+    Evicted(Evict),
+    /// A pod could not be told to end, and why: it stays.
+    NotEvicted(Evict, K8sError),
+    /// Room is made for so many pods, by so many.
+    MakesRoom {
+        /// Pods that get it.
+        pods: usize,
+        /// Pods that make it.
+        victims: usize,
+    },
     /// A pod was told why it waits.
     Told(Tell),
     /// Starts that break a rule were left out.
@@ -89,12 +100,12 @@ pub struct Seen {
     pub gated: usize,
 }
 
-/// A binding that was tried.
-struct Tried {
-    bind: Bind,
-    /// From the decision to the answer.
-    took: Duration,
-    outcome: Result<(), K8sError>,
+/// What was tried at the API server, with its answer.
+enum Tried {
+    /// A binding, and how long that took from the decision on.
+    Bind(Bind, Duration, Result<(), K8sError>),
+    /// Telling a pod to end.
+    Evict(Evict, Result<(), K8sError>),
 }
 
 /// Schedules until the term is over, or `stop` says so.
@@ -152,7 +163,7 @@ async fn lead<L: Fn(Happened) + Send + Sync + 'static>(
 struct Lead<L> {
     scheduler: Scheduler,
     writer: Writer,
-    /// Where bindings that were tried are told.
+    /// Where what was tried is told.
     tried_to: mpsc::UnboundedSender<Tried>,
     /// Kinds that are not known whole yet: nothing is planned before all are.
     awaited: BTreeSet<Kind>,
@@ -227,15 +238,23 @@ impl<L: Fn(Happened) + Send + Sync + 'static> Lead<L> {
     }
 
     fn settle(&mut self, tried: Tried) {
-        match tried.outcome {
-            Ok(()) => (self.look_on)(Happened::Bound(tried.bind, tried.took)),
-            Err(error) => {
-                if let Err(error) = self.scheduler.not_bound(tried.bind.job, now()) {
-                    tracing::error!(%error, "a pod that was not bound could not be put back");
-                }
-                (self.look_on)(Happened::NotBound(tried.bind, error));
+        let (back, happened) = match tried {
+            Tried::Bind(bind, took, Ok(())) => (Ok(()), Happened::Bound(bind, took)),
+            Tried::Bind(bind, _, Err(error)) => {
+                (self.scheduler.not_bound(bind.job, now()), Happened::NotBound(bind, error))
             }
+            // One that is gone makes its room as it is.
+            Tried::Evict(evict, Ok(()) | Err(K8sError::Gone(_))) => {
+                (Ok(()), Happened::Evicted(evict))
+            }
+            Tried::Evict(evict, Err(error)) => {
+                (self.scheduler.stays(evict.job, now()), Happened::NotEvicted(evict, error))
+            }
+        };
+        if let Err(error) = back {
+            tracing::error!(%error, "what was not written could not be taken back");
         }
+        (self.look_on)(happened);
     }
 
     /// What time alone changes, and what waiting pods are told.
@@ -266,6 +285,17 @@ impl<L: Fn(Happened) + Send + Sync + 'static> Lead<L> {
         (self.look_on)(Happened::Planned(begun.elapsed()));
         if !turn.broken.is_empty() {
             (self.look_on)(Happened::Broken(turn.broken));
+        }
+        let pods = turn.nominate.iter().filter(|one| one.node.is_some()).count();
+        if pods > 0 {
+            let victims = turn.evict.len();
+            (self.look_on)(Happened::MakesRoom { pods, victims });
+        }
+        for evict in turn.evict {
+            self.writer.evict(evict, self.tried_to.clone());
+        }
+        for nominate in turn.nominate {
+            self.writer.nominate(nominate);
         }
         for bind in turn.bind {
             self.writer.bind(bind, self.tried_to.clone());
@@ -304,14 +334,67 @@ impl Writer {
             let note = outcome.is_ok().then(|| note_of(&bind));
             if let Some(note) = note {
                 // Nobody listens any more once the term is over.
-                let _ = tried.send(Tried { bind, took, outcome });
+                let _ = tried.send(Tried::Bind(bind, took, outcome));
                 let noted = writer.cluster.note(&note, &writer.name).await;
                 noted.unwrap_or_else(|error| tracing::debug!(%error, "event"));
                 return;
             }
             drop(slot);
             sleep(BACK_OFF).await;
-            let _ = tried.send(Tried { bind, took, outcome });
+            let _ = tried.send(Tried::Bind(bind, took, outcome));
+        });
+    }
+
+    fn evict(&self, evict: Evict, tried: mpsc::UnboundedSender<Tried>) {
+        let writer = self.clone();
+        tokio::spawn(async move {
+            let Ok(slot) = writer.slots.acquire().await else { return };
+            let outcome = writer.try_evict(&evict).await;
+            let told = outcome.is_ok().then(|| Note {
+                pod: evict.pod.clone(),
+                uid: evict.uid.clone(),
+                kind: "Normal",
+                reason: "Preempted",
+                action: "Preempting",
+                message: format!("Preempted by pod {} on node {}", evict.by, evict.node),
+            });
+            if outcome.is_err() {
+                sleep(BACK_OFF).await;
+            }
+            let _ = tried.send(Tried::Evict(evict, outcome));
+            if let Some(note) = told {
+                let noted = writer.cluster.note(&note, &writer.name).await;
+                noted.unwrap_or_else(|error| tracing::debug!(%error, "event"));
+            }
+            drop(slot);
+        });
+    }
+
+    async fn try_evict(&self, evict: &Evict) -> Result<(), K8sError> {
+        let mut wait = Duration::from_millis(50);
+        for _ in 1..TRIES {
+            self.term.check()?;
+            match self.cluster.evict(&evict.pod, &evict.uid, &self.name).await {
+                Err(error) if error.is_passing() => {}
+                answer => return answer,
+            }
+            sleep(wait).await;
+            wait *= 2;
+        }
+        self.term.check()?;
+        self.cluster.evict(&evict.pod, &evict.uid, &self.name).await
+    }
+
+    fn nominate(&self, nominate: Nominate) {
+        let writer = self.clone();
+        tokio::spawn(async move {
+            let Ok(_slot) = writer.slots.acquire().await else { return };
+            if writer.term.check().is_err() {
+                return;
+            }
+            let Nominate { pod, uid, node } = nominate;
+            let said = writer.cluster.nominate(&pod, &uid, node.as_deref()).await;
+            said.unwrap_or_else(|error| tracing::debug!(%error, %pod, "nominated node"));
         });
     }
 

@@ -5,7 +5,8 @@ use muster_engine_k8s::mirror::{Change, Mirror};
 use muster_engine_k8s::read::{PodKey, PodRecord};
 use muster_engine_k8s::write;
 use muster_model::{
-    ApplyError, BackfillMode, Decision, JobId, Plan, Policy, Request, Resume, Start, Timestamp,
+    ApplyError, BackfillMode, Decision, JobId, Plan, Policy, Preempt, PreemptMode, Preemption,
+    Request, Resume, Start, Timestamp,
 };
 use muster_planner::{Budget, Planner};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,11 +50,41 @@ pub struct Tell {
     pub message: String,
 }
 
+/// A pod that is told to end, so that one of higher priority gets its room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evict {
+    /// Its job.
+    pub job: JobId,
+    /// The pod.
+    pub pod: PodKey,
+    /// Its unique id.
+    pub uid: String,
+    /// The node.
+    pub node: String,
+    /// The unique id of the pod that gets its room.
+    pub by: String,
+}
+
+/// A waiting pod for which room is made on a node, or is not made any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nominate {
+    /// The pod.
+    pub pod: PodKey,
+    /// Its unique id.
+    pub uid: String,
+    /// The node; `None` where it is meant for none any more.
+    pub node: Option<String>,
+}
+
 /// What one turn decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Pods to bind, a gang's one after the other.
     pub bind: Vec<Bind>,
+    /// Pods that are told to end.
+    pub evict: Vec<Evict>,
+    /// Those for whom they are.
+    pub nominate: Vec<Nominate>,
     /// Jobs whose start would break a rule of plan-check: they are not started.
     pub broken: Vec<String>,
     /// The queue was not gone through to its end: the next turn goes on from there.
@@ -67,13 +98,18 @@ pub struct Scheduler {
     planner: Planner,
     /// When it was last looked what each waiting pod is told.
     looked: BTreeMap<PodKey, Timestamp>,
+    /// Pods for which room is made.
+    nominated: BTreeSet<PodKey>,
     /// Where the last turn ended before the queue did.
     resume: Option<Resume>,
 }
 
-/// The policy for pods: by priority, then by age, and none is passed that has a promise.
+/// The policy for pods: by priority, then by age, none is passed that has a promise, and those of
+/// lower priority make room.
 pub(crate) fn policy() -> Policy {
-    Policy { backfill: BackfillMode::Easy, ..Policy::default() }
+    let preemption =
+        Preemption { mode: PreemptMode::Cancel, priorities: true, ..Preemption::default() };
+    Policy { backfill: BackfillMode::Easy, preemption, ..Policy::default() }
 }
 
 impl Scheduler {
@@ -81,7 +117,7 @@ impl Scheduler {
     pub fn new(name: &str) -> Self {
         let mirror = Mirror::new(name, policy());
         let planner = Planner::new(mirror.state());
-        Self { mirror, planner, looked: BTreeMap::new(), resume: None }
+        Self { mirror, planner, looked: BTreeMap::new(), nominated: BTreeSet::new(), resume: None }
     }
 
     /// What is known.
@@ -95,6 +131,14 @@ impl Scheduler {
     /// [`ApplyError`]: a fault of the mirror.
     pub fn take(&mut self, change: Change, now: Timestamp) -> Result<(), ApplyError> {
         self.mirror.take(change, now)
+    }
+
+    /// A pod was not told to end: it stays.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    pub fn stays(&mut self, job: JobId, now: Timestamp) -> Result<(), ApplyError> {
+        self.mirror.stays(job, now)
     }
 
     /// A binding was not made: the pod waits again.
@@ -136,7 +180,61 @@ impl Scheduler {
             }
         }
         self.mirror.assumed(&started, now)?;
+        for preempt in making_room(&plan, &broken) {
+            self.mirror.make_room(preempt, now)?;
+            turn.evict.extend(self.evict(preempt));
+            turn.nominate.extend(preempt.starts.iter().filter_map(|start| self.nominate(start)));
+        }
+        turn.nominate.extend(self.forsaken());
+        let nominated = turn.nominate.iter().filter(|one| one.node.is_some());
+        self.nominated.extend(nominated.map(|one| one.pod.clone()));
         Ok(turn)
+    }
+
+    /// Waiting pods for which no room is made any more, to be told so.
+    fn forsaken(&mut self) -> Vec<Nominate> {
+        let mirror = &self.mirror;
+        let job = |pod: &PodKey| mirror.state().jobs.get(&mirror.job(pod)?);
+        let waits = |pod: &PodKey| job(pod).is_some_and(|job| job.is_pending());
+        let lost: Vec<PodKey> = self
+            .nominated
+            .iter()
+            .filter(|pod| job(pod).is_none_or(|job| job.claim.is_none() || !job.is_pending()))
+            .cloned()
+            .collect();
+        self.nominated.retain(|pod| !lost.contains(pod));
+        let record = |pod: &PodKey| mirror.pod(mirror.job(pod)?);
+        let told = lost.iter().filter(|pod| waits(pod)).filter_map(record);
+        told.map(|r| Nominate { pod: r.key.clone(), uid: r.uid.clone(), node: None }).collect()
+    }
+
+    /// The pods that are told to end; what is being deleted already needs no telling.
+    fn evict<'p>(&'p self, preempt: &'p Preempt) -> impl Iterator<Item = Evict> + 'p {
+        let by = preempt.starts.first().and_then(|start| self.mirror.pod(start.job));
+        let by = by.map(|pod| pod.uid.clone()).unwrap_or_default();
+        let stays = |pod: &&PodRecord| !pod.leaving;
+        preempt.victims.iter().filter_map(move |victim| {
+            let pod = self.mirror.pod(victim.job).filter(stays)?;
+            Some(Evict {
+                job: victim.job,
+                pod: pod.key.clone(),
+                uid: pod.uid.clone(),
+                node: self.node_of(victim.job)?,
+                by: by.clone(),
+            })
+        })
+    }
+
+    /// The node on which a job has room.
+    fn node_of(&self, job: JobId) -> Option<String> {
+        let state = self.mirror.state();
+        let share = state.jobs.get(&job)?.placement.as_ref()?.nodes.first()?;
+        Some(state.nodes.get(&share.node)?.name.clone())
+    }
+
+    fn nominate(&self, start: &Start) -> Option<Nominate> {
+        let bind = self.bind(start)?;
+        Some(Nominate { pod: bind.pod, uid: bind.uid, node: Some(bind.node) })
     }
 
     fn bind(&self, start: &Start) -> Option<Bind> {
@@ -213,6 +311,22 @@ fn sound<'a>(plan: &'a Plan, broken: &BTreeSet<JobId>) -> Vec<&'a Vec<Start>> {
         _ => None,
     });
     starts.filter(|starts| starts.iter().all(|start| !broken.contains(&start.job))).collect()
+}
+
+/// The room that a plan makes, where nothing of it breaks a rule.
+fn making_room<'a>(
+    plan: &'a Plan,
+    broken: &'a BTreeSet<JobId>,
+) -> impl Iterator<Item = &'a Preempt> {
+    let preempts = plan.decisions.iter().filter_map(|decision| match decision {
+        Decision::Preempt(preempt) => Some(preempt.as_ref()),
+        _ => None,
+    });
+    preempts.filter(|preempt| {
+        let jobs = preempt.starts.iter().map(|start| start.job);
+        jobs.chain(preempt.victims.iter().map(|victim| victim.job))
+            .all(|job| !broken.contains(&job))
+    })
 }
 
 #[cfg(test)]

@@ -194,6 +194,7 @@ fn running(
     Ok(JobUpdate {
         time_limit: change.time_limit.filter(|limit| *limit != job.time_limit),
         spec: None,
+        labels: None,
         array_throttle: throttle(job, change)?,
         comment: change.comment.clone().filter(|comment| *comment != job.spec.comment),
     })

@@ -2,7 +2,7 @@
 
 use crate::read::{Claim, Context, GangName, Group, GroupKind, Places, StorageClass};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use muster_model::Labels;
+use muster_model::{DisruptionBudget, Labels};
 use std::collections::BTreeSet;
 
 /// The kinds of objects that are watched.
@@ -16,6 +16,8 @@ pub enum Kind {
     Group(GroupKind),
     /// Namespaces.
     Namespace,
+    /// Budgets of disruption.
+    Budget,
     /// Claims of volumes.
     Claim,
     /// Volumes.
@@ -35,6 +37,8 @@ pub enum Change {
     Group(GangName, Group),
     /// A group is gone.
     GroupGone(GangName),
+    /// A budget of disruption is there, or is another than before.
+    Budget(DisruptionBudget),
     /// A namespace with its labels.
     Namespace(String, Labels),
     /// A claim of a volume, by namespace and name.
@@ -81,7 +85,7 @@ pub(super) fn only(context: &mut Context, kind: Kind, names: &BTreeSet<(String, 
         Kind::Volume => context.volumes.retain(|name, _| has(name)),
         Kind::Class => context.classes.retain(|name, _| has(name)),
         Kind::Claim => context.claims.retain(|name, _| names.contains(name)),
-        Kind::Node | Kind::Pod | Kind::Group(_) => {}
+        Kind::Node | Kind::Pod | Kind::Budget | Kind::Group(_) => {}
     }
     sizes(context) != before
 }

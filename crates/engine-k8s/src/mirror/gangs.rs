@@ -37,6 +37,34 @@ impl Mirror {
         }
     }
 
+    /// Under which name the pods of a gang make room together; `None` where each does for itself:
+    /// an upstream group that does not say otherwise (KEP-5710).
+    pub(super) fn company(&self, gang: &GangName) -> Option<String> {
+        let group = self.groups.get(gang);
+        let whole = group.and_then(|group| group.whole);
+        whole.unwrap_or(gang.kind != GroupKind::Upstream).then(|| name_of(gang))
+    }
+
+    /// Members that have room and are in other company than their group says get that right.
+    pub(super) fn keep_company(
+        &mut self,
+        gang: &GangName,
+        now: Timestamp,
+    ) -> Result<(), ApplyError> {
+        let company = self.company(gang);
+        let members = self.members.get(gang).into_iter().flatten();
+        let strays = |key: &&PodKey| {
+            let entry = self.entries.get(*key).filter(|entry| entry.record.node.is_some());
+            let job = entry.and_then(|entry| self.state.jobs.get(&entry.job?));
+            job.is_some_and(|job| job.spec.leaves_with != company)
+        };
+        let strays: Vec<PodKey> = members.filter(strays).cloned().collect();
+        strays.iter().try_for_each(|key| {
+            self.end_job(key, now)?;
+            self.house(key, now)
+        })
+    }
+
     /// The waiting members of a gang are submitted as they have to be now.
     pub(super) fn regroup(&mut self, gang: &GangName, now: Timestamp) -> Result<(), ApplyError> {
         let Some(members) = self.members.get(gang) else { return Ok(()) };

@@ -7,17 +7,18 @@
 mod change;
 mod gangs;
 mod placed;
+mod room;
 
 pub use change::{Change, Kind};
 
 use crate::read::{
-    Ask, Context, EVERYWHERE, GangName, Group, PARTITION, PodKey, PodRecord, node as read_node,
-    pod as read_pod,
+    Context, EVERYWHERE, GangName, Group, PARTITION, PodKey, PodRecord, budget_name,
+    node as read_node, pod as read_pod,
 };
 use k8s_openapi::api::core::v1::{Node as ToldNode, Pod};
 use muster_model::{
     ApplyError, EndCause, Event, EventKind, ExitReport, ExitStatus, Gang, Job, JobId, JobSpec,
-    NodeId, Partition, Placement, Policy, State, StopCause, TimeLimit, Timestamp, Usage,
+    JobUpdate, NodeId, Partition, Placement, Policy, State, StopCause, TimeLimit, Timestamp, Usage,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -140,12 +141,18 @@ impl Mirror {
             Change::Gone(Kind::Pod, namespace, name) => {
                 self.remove_pod(&PodKey { namespace, name }, now)
             }
+            Change::Budget(budget) => self.set_budget(budget, now),
+            Change::Gone(Kind::Budget, namespace, name) => {
+                self.remove_budget(budget_name(&namespace, &name), now)
+            }
             Change::Group(name, group) => {
                 self.groups.insert(name.clone(), group);
+                self.keep_company(&name, now)?;
                 self.regroup(&name, now)
             }
             Change::GroupGone(name) => {
                 self.groups.remove(&name);
+                self.keep_company(&name, now)?;
                 self.regroup(&name, now)
             }
             Change::Listed(kind, names) => self.only(kind, &names, now),
@@ -290,8 +297,12 @@ impl Mirror {
             return self.enter(record, now);
         };
         let old = &entry.record;
-        let told_alone =
-            PodRecord { told: old.told.clone(), depends: old.depends.clone(), ..record.clone() };
+        let told_alone = PodRecord {
+            told: old.told.clone(),
+            nominated: old.nominated.clone(),
+            depends: old.depends.clone(),
+            ..record.clone()
+        };
         if told_alone == *old {
             entry.record = record;
             return Ok(());
@@ -304,11 +315,17 @@ impl Mirror {
         let job = entry.job.and_then(|id| self.state.jobs.get(&id));
         // What is bound where it was meant to be goes on, whatever else of it changes.
         if let Some(job) = job.filter(|job| is_still(job))
-            && same_amounts(&old.ask, &record.ask)
+            && old.ask.job.request == record.ask.job.request
             && old.uid == record.uid
         {
             let (id, starts) = (job.id, job.started.is_none());
+            let labels = &record.ask.job.labels;
+            let labels = (job.spec.labels != *labels).then(|| labels.clone());
             entry.record = record;
+            if labels.is_some() {
+                let update = Box::new(JobUpdate { labels, ..JobUpdate::default() });
+                self.apply(now, EventKind::JobUpdated { job: id, update })?;
+            }
             if starts {
                 return self.apply(now, EventKind::JobStarted { job: id, attempt: 1 });
             }
@@ -368,8 +385,14 @@ impl Mirror {
 
     /// The job of a pod, as it would be submitted without its gang.
     fn spec(&self, key: &PodKey) -> Arc<JobSpec> {
-        let job = self.entries.get(key).map(|entry| Arc::clone(&entry.record.ask.job));
-        job.unwrap_or_default()
+        let Some(Entry { record, .. }) = self.entries.get(key) else { return Arc::default() };
+        let mut spec = Arc::clone(&record.ask.job);
+        if let Some((gang, _)) = &record.gang
+            && let Some(company) = self.company(gang)
+        {
+            Arc::make_mut(&mut spec).leaves_with = Some(company);
+        }
+        spec
     }
 
     fn submit(
@@ -502,6 +525,13 @@ impl Mirror {
                 let gone: Vec<PodKey> = self.entries.keys().filter(is_gone).cloned().collect();
                 gone.iter().try_for_each(|key| self.remove_pod(key, now))
             }
+            Kind::Budget => {
+                let there: BTreeSet<String> =
+                    names.iter().map(|(namespace, name)| budget_name(namespace, name)).collect();
+                let known = self.state.budgets.keys().filter(|name| !there.contains(*name));
+                let gone: Vec<String> = known.cloned().collect();
+                gone.into_iter().try_for_each(|name| self.remove_budget(name, now))
+            }
             Kind::Group(kind) => {
                 let is_gone = |name: &&GangName| {
                     name.kind == kind
@@ -518,10 +548,6 @@ impl Mirror {
             }
         }
     }
-}
-
-fn same_amounts(a: &Ask, b: &Ask) -> bool {
-    a.job.request == b.job.request && a.job.labels == b.job.labels
 }
 
 fn over(now: Timestamp) -> ExitReport {

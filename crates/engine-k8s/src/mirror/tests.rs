@@ -222,7 +222,7 @@ fn of_group(name: &str, seconds: u32) -> Change {
 fn group(least: u32) -> Change {
     let (namespace, name) = ("blue".to_owned(), "g".to_owned());
     let name = GangName { namespace, kind: crate::read::GroupKind::Upstream, name };
-    Change::Group(name, Group { least })
+    Change::Group(name, Group { least, whole: None })
 }
 
 /// Case C-13.

@@ -41,6 +41,9 @@ pub struct GangName {
 pub struct Group {
     /// So many pods start together; 0 and 1 are each for itself.
     pub least: u32,
+    /// Its pods are disrupted together or not at all, or each for itself; `None` where it does not
+    /// say.
+    pub whole: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +52,7 @@ pub struct Group {
 struct Spec {
     min_member: Option<i64>,
     scheduling_policy: Policy,
+    disruption_mode: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -67,7 +71,9 @@ struct Count {
 pub fn group(spec: &serde_json::Value) -> Group {
     let spec = Spec::deserialize(spec).unwrap_or_default();
     let least = spec.scheduling_policy.gang.and_then(|gang| gang.min_count).or(spec.min_member);
-    Group { least: least.and_then(|n| u32::try_from(n).ok()).unwrap_or(0) }
+    // A word in v1alpha2, an object with one field from v1alpha3 on.
+    let whole = spec.disruption_mode.map(|mode| mode == "PodGroup" || mode.get("all").is_some());
+    Group { least: least.and_then(|n| u32::try_from(n).ok()).unwrap_or(0), whole }
 }
 
 /// The group that a pod names, and how many start together where the pod itself says it.

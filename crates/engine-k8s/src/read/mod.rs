@@ -1,6 +1,7 @@
 //! A cluster's objects in muster's words. Pure: what is read goes in, values come out.
 
 mod affinity;
+mod budget;
 mod gang;
 mod node;
 mod pod;
@@ -9,6 +10,7 @@ mod requests;
 mod selector;
 mod volumes;
 
+pub use budget::{budget, budget_name};
 pub use gang::{GangName, Group, GroupKind, group};
 pub use node::{is_gpu, node};
 pub use pod::{Ask, PARTITION, PodKey, PodRecord, pod, priority_of};

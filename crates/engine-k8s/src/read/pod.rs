@@ -66,6 +66,8 @@ pub struct PodRecord {
     pub over: bool,
     /// It is being deleted.
     pub leaving: bool,
+    /// The node on which room is made for it.
+    pub nominated: Option<String>,
     /// It has scheduling gates: nobody may try it.
     pub gated: bool,
     /// The group that it starts with, and how many start together where the pod says it.
@@ -103,6 +105,9 @@ pub fn pod(told: &Pod, context: &Context) -> PodRecord {
             .and_then(|s| s.phase.as_deref())
             .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed")),
         leaving: meta.deletion_timestamp.is_some(),
+        nominated: status
+            .and_then(|s| s.nominated_node_name.clone())
+            .filter(|node| !node.is_empty()),
         gated: spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()),
         gang: gang::of(told),
         ask,
@@ -177,6 +182,8 @@ fn ask(pod: &Pod, key: &PodKey, spec: &PodSpec, context: &Context) -> Ask {
         labels,
         time_limit,
         priority: Some(priority_of(spec.priority.unwrap_or(0))),
+        never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
+        ends_within: Some(grace(spec)),
         ..JobSpec::default()
     });
     Ask { job, waits }
@@ -205,6 +212,12 @@ fn request(pod: &Pod) -> Result<Request, Refusal> {
         gres,
         ..Request::default()
     })
+}
+
+/// How long it takes at most to end once it is deleted (30 s where it does not say).
+fn grace(spec: &PodSpec) -> Seconds {
+    let said = spec.termination_grace_period_seconds.map(|s| u64::try_from(s).unwrap_or(0));
+    Seconds(said.unwrap_or(30))
 }
 
 /// What other pods' rules go by.

@@ -168,6 +168,9 @@ impl State {
             Arc::make_mut(&mut new.spec).time_limit = Some(limit);
             new.time_limit = limit;
         }
+        if let Some(labels) = &update.labels {
+            Arc::make_mut(&mut new.spec).labels.clone_from(labels);
+        }
         if let Some(comment) = &update.comment {
             Arc::make_mut(&mut new.spec).comment.clone_from(comment);
         }

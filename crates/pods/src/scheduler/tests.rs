@@ -119,7 +119,10 @@ fn member(name: &str, seconds: u32, group: &str) -> Change {
 
 fn group(name: &str, least: u32) -> Change {
     let (namespace, name) = ("blue".to_owned(), name.to_owned());
-    Change::Group(GangName { namespace, kind: GroupKind::Upstream, name }, Group { least })
+    Change::Group(
+        GangName { namespace, kind: GroupKind::Upstream, name },
+        Group { least, whole: None },
+    )
 }
 
 /// Case C-12: two gangs of five, eight GPUs, pods created in turn.
@@ -206,4 +209,134 @@ fn host_ports_are_taken_once_on_a_node() {
         told(&mut scheduler)["b"],
         "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
     );
+}
+
+/// A budget over the pods with this label.
+fn budget(name: &str, app: &str, allowed: u32) -> Change {
+    let told = json!({"metadata": {"name": name, "namespace": "blue"},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1,
+            "expectedPods": 1}});
+    let told = serde_json::from_value(told).expect("a budget");
+    Change::Budget(muster_engine_k8s::read::budget(&told))
+}
+
+/// A pod that runs on a node with one GPU.
+fn running(name: &str, node: &str, priority: i32, labels: &Value) -> Change {
+    gpu(
+        name,
+        0,
+        &json!({"spec": {"nodeName": node, "priority": priority}, "metadata": {"labels": labels}}),
+    )
+}
+
+fn leaving(name: &str, node: &str, priority: i32) -> Change {
+    let at = "2026-01-01T00:01:00Z";
+    gpu(
+        name,
+        0,
+        &json!({"spec": {"nodeName": node, "priority": priority},
+            "metadata": {"deletionTimestamp": at, "deletionGracePeriodSeconds": 30}}),
+    )
+}
+
+/// What is decided once those that run have run a while.
+fn later(scheduler: &mut Scheduler) -> Turn {
+    let turn = scheduler.turn(Timestamp::from_secs(1060)).expect("a turn");
+    assert!(turn.broken.is_empty(), "{:?}", turn.broken);
+    turn
+}
+
+fn bound_later(scheduler: &mut Scheduler) -> Vec<String> {
+    let turn = later(scheduler);
+    turn.bind.iter().map(|bind| format!("{} {}", bind.pod.name, bind.node)).collect()
+}
+
+fn gone(name: &str) -> Change {
+    Change::Gone(Kind::Pod, "blue".to_owned(), name.to_owned())
+}
+
+fn evicted(turn: &Turn) -> Vec<&str> {
+    turn.evict.iter().map(|evict| evict.pod.name.as_str()).collect()
+}
+
+#[test]
+fn a_pod_of_lower_priority_makes_room_and_nobody_else_gets_it() {
+    let mut scheduler = scheduler(&[("n1", "4", 1), ("n2", "4", 1)]);
+    take(&mut scheduler, running("low", "n1", 5, &json!({})));
+    take(&mut scheduler, running("lower", "n2", 4, &json!({})));
+    take(&mut scheduler, gpu("high", 1, &json!({"spec": {"priority": 10}})));
+    let turn = later(&mut scheduler);
+    assert!(turn.bind.is_empty(), "{turn:?}");
+    assert_eq!(evicted(&turn), ["lower"]);
+    assert_eq!((turn.evict[0].by.as_str(), turn.evict[0].node.as_str()), ("uid-high", "n2"));
+    assert_eq!(turn.nominate.len(), 1);
+    assert_eq!(turn.nominate[0].node.as_deref(), Some("n2"));
+    // It takes its time to end; meanwhile nobody else is told to, and a smaller one gets nothing.
+    take(&mut scheduler, leaving("lower", "n2", 4));
+    take(&mut scheduler, gpu("small", 2, &json!({"spec": {"priority": 3}})));
+    let turn = later(&mut scheduler);
+    assert_eq!((turn.evict, turn.nominate, turn.bind), (vec![], vec![], vec![]));
+    let told = told(&mut scheduler);
+    assert!(told["high"].contains("blue/lower"), "{told:?}");
+    take(&mut scheduler, gone("lower"));
+    assert_eq!(bound_later(&mut scheduler), ["high n2"]);
+}
+
+#[test]
+fn who_never_preempts_or_is_equal_waits_and_budgets_are_kept_where_they_can_be() {
+    let mut scheduler = scheduler(&[("n1", "4", 1), ("n2", "4", 1)]);
+    take(&mut scheduler, budget("web", "web", 0));
+    take(&mut scheduler, running("web", "n1", 1, &json!({"app": "web"})));
+    take(&mut scheduler, running("batch", "n2", 5, &json!({"app": "batch"})));
+    let never = json!({"spec": {"priority": 7, "preemptionPolicy": "Never"}});
+    take(&mut scheduler, gpu("meek", 1, &never));
+    take(&mut scheduler, gpu("equal", 2, &json!({"spec": {"priority": 1}})));
+    assert_eq!(later(&mut scheduler), Turn::default());
+    take(&mut scheduler, gpu("high", 3, &json!({"spec": {"priority": 9}})));
+    assert_eq!(evicted(&later(&mut scheduler)), ["batch"]);
+    // A second one finds only who is guarded by the budget.
+    take(&mut scheduler, gpu("next", 4, &json!({"spec": {"priority": 8}})));
+    assert_eq!(evicted(&later(&mut scheduler)), ["web"]);
+}
+
+#[test]
+fn a_gang_makes_room_whole_and_has_room_made_whole() {
+    let mut scheduler = scheduler(&[("n1", "4", 1), ("n2", "4", 1), ("n3", "4", 1)]);
+    let gang = |name: &str, size: u32| json!({"muster.dev/gang": name, "muster.dev/gang-size": size.to_string()});
+    for (name, node) in [("a", "n1"), ("b", "n2")] {
+        let more = json!({"spec": {"nodeName": node, "priority": 2},
+            "metadata": {"annotations": gang("old", 2)}});
+        take(&mut scheduler, gpu(name, 0, &more));
+    }
+    take(&mut scheduler, running("c", "n3", 3, &json!({})));
+    // One more than a and b: the cheapest is to take one of less priority, but that has company.
+    for (name, second) in [("x", 1), ("y", 2)] {
+        let more = json!({"spec": {"priority": 9}, "metadata": {"annotations": gang("new", 2)}});
+        take(&mut scheduler, gpu(name, second, &more));
+    }
+    let turn = later(&mut scheduler);
+    assert_eq!((evicted(&turn), turn.nominate.len()), (vec!["a", "b"], 2));
+    take(&mut scheduler, gone("a"));
+    assert!(bound_later(&mut scheduler).is_empty(), "half of it does not start");
+    take(&mut scheduler, gone("b"));
+    assert_eq!(bound_later(&mut scheduler).len(), 2);
+}
+
+#[test]
+fn a_pod_that_was_not_told_to_end_stays_and_the_other_looks_again() {
+    let mut scheduler = scheduler(&[("n1", "4", 1)]);
+    take(&mut scheduler, running("low", "n1", 1, &json!({})));
+    take(&mut scheduler, gpu("high", 1, &json!({"spec": {"priority": 10}})));
+    let turn = later(&mut scheduler);
+    assert_eq!(evicted(&turn), ["low"]);
+    scheduler.stays(turn.evict[0].job, NOW).expect("taken back");
+    // It is tried again, as long as there is no better way.
+    let again = later(&mut scheduler);
+    assert_eq!(evicted(&again), ["low"]);
+    scheduler.stays(again.evict[0].job, NOW).expect("taken back");
+    take(&mut scheduler, node("n2", "4", 1, &json!({})));
+    let turn = later(&mut scheduler);
+    let bound: Vec<&str> = turn.bind.iter().map(|bind| bind.node.as_str()).collect();
+    assert_eq!((bound, evicted(&turn)), (vec!["n2"], vec![]));
 }
