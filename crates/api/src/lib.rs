@@ -62,7 +62,7 @@ pub use node::{
 pub use pause::PauseView;
 pub use plan::{PlanBar, PlanKind, PlanLane, PlanPage, PlanPart, PlanQuery};
 pub use priority::{PriorityPage, PriorityQuery, PriorityRow, ShareLine, SharePage};
-pub use queue::{ArrayView, QueueDetail, QueuePage, QueueQuery, QueueRow};
+pub use queue::{ArrayView, IdleView, QueueDetail, QueuePage, QueueQuery, QueueRow};
 pub use report::{ReportPage, ReportView};
 pub use reservation::{ReservationPlan, ReservationRequest, ReservationView, ReservedNodeView};
 pub use series::{LineView, SeriesPage, SeriesView};

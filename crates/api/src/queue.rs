@@ -1,7 +1,7 @@
 //! The queue: one compact row a job, or for all waiting tasks of an array.
 
 use crate::{HetView, ReasonView, is_default};
-use muster_model::{ExitStatus, JobKind, JobState, Timestamp};
+use muster_model::{ExitStatus, IdleGpus, JobKind, JobState, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -170,6 +170,9 @@ pub struct QueueDetail {
     /// Free text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub comment: String,
+    /// All its GPUs do nothing, or did and were taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleView>,
     /// Its dependency as written.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub dependency: String,
@@ -213,4 +216,49 @@ pub struct QueueDetail {
     /// The node that runs its script.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub batch_host: String,
+}
+
+/// GPUs that a job has and does not use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct IdleView {
+    /// How many it has or had.
+    pub gpus: u32,
+    /// A sentence for people, without its instants.
+    pub text: String,
+    /// Since when none of them has done anything.
+    #[schema(value_type = i64)]
+    pub since_ms: Timestamp,
+    /// When they are taken back if that stays so; absent where its owner is told, and no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub until_ms: Option<Timestamp>,
+    /// They were taken back after so long, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_s: Option<u64>,
+}
+
+impl IdleView {
+    /// The sentence with its instants as `at` writes them.
+    pub fn told(&self, at: impl Fn(Timestamp) -> String) -> String {
+        let since = format!("{} since {}", self.text, at(self.since_ms));
+        match (self.taken_s, self.until_ms) {
+            (Some(_), _) => format!("{} and were taken back", self.text),
+            (None, Some(until)) => {
+                format!("{since}; taken back at {} if that stays so", at(until))
+            }
+            (None, None) => since,
+        }
+    }
+}
+
+impl From<IdleGpus> for IdleView {
+    fn from(idle: IdleGpus) -> Self {
+        Self {
+            gpus: idle.gpus,
+            text: idle.to_string(),
+            since_ms: idle.since,
+            until_ms: idle.until.filter(|_| idle.taken_after.is_none()),
+            taken_s: idle.taken_after.map(|after| after.0),
+        }
+    }
 }

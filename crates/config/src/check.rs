@@ -2,7 +2,7 @@
 
 use crate::error::Problem;
 use crate::read::{Text, span_of};
-use crate::{Config, PolicySection, Practice, PracticeSection};
+use crate::{Config, Daemon, IdleGpusWord, PolicySection, Practice, PracticeSection};
 use muster_model::{BackfillMode, nearest};
 use muster_slurm_syntax::{affinity, hostlist};
 use std::collections::BTreeSet;
@@ -55,6 +55,7 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
         let message = "requests_max and commands_max are at least 1".to_owned();
         say("daemon", 0, "requests_max", message, None);
     }
+    idle_gpus(&config.daemon, &mut say);
     if config.policy.max_array_size > 4_000_001 {
         let message = "max_array_size is at most 4000001, as in Slurm".to_owned();
         say("policy", 0, "max_array_size", message, None);
@@ -65,6 +66,23 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
     practice(&config.practice, &mut say);
     backfill(&config.policy, &mut say);
     problems.sort_by_key(|p| (p.line, p.column));
+}
+
+/// A short window takes a pause for work that is over, and so does one of few looks.
+const IDLE_AFTER_MIN: u64 = 600;
+
+fn idle_gpus(daemon: &Daemon, say: &mut impl FnMut(&str, usize, &str, String, Option<String>)) {
+    if daemon.idle_gpus == IdleGpusWord::Off {
+        return;
+    }
+    let period = daemon.watch_period.0;
+    if period == 0 {
+        let message = "idle_gpus needs watch_period: 0 looks at no job".to_owned();
+        say("daemon", 0, "idle_gpus", message, None);
+    } else if daemon.idle_gpus_after.0 < IDLE_AFTER_MIN.max(10 * period) {
+        let message = "idle_gpus_after is at least 10 minutes and ten times watch_period";
+        say("daemon", 0, "idle_gpus_after", message.to_owned(), None);
+    }
 }
 
 /// What is wrong with a host list, and what to do; `None` where nothing is.

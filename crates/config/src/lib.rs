@@ -46,9 +46,9 @@ pub use priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights};
 pub use reference::reference_page;
 pub use reservation::{NumberOrText, ReservationSection};
 pub use sections::{
-    AccountSection, AssociationSection, Cluster, Config, Daemon, LicenceSection, Local,
-    NodeSection, PartitionSection, PartitionWord, PolicySection, PracticeSection, PrioritySection,
-    QosSection,
+    AccountSection, AssociationSection, Cluster, Config, Daemon, IdleGpusWord, LicenceSection,
+    Local, NodeSection, PartitionSection, PartitionWord, PolicySection, PracticeSection,
+    PrioritySection, QosSection,
 };
 pub use slurm::SlurmSection;
 pub use topology::{DomainSection, LevelSection, TopologySection};

@@ -102,9 +102,32 @@ section! {
         /// Look at this machine every minute, and drain its nodes where a GPU reports an Xid that demands it or asks
         /// for recovery, where a link flaps, or where the disk with the state directory is full.
         health_drain: bool = false, "true or false";
+        /// What becomes of a running job all of whose GPUs do nothing: `off`, `notify` (its owner is told), `requeue`
+        /// (told, then put back in the queue and held; cancelled where it may not be put back) or `cancel`.
+        idle_gpus: IdleGpusWord = IdleGpusWord::Off, "word";
+        /// How long they must have done nothing, measured without a gap, before its owner is told; at least 10 minutes
+        /// and ten times `watch_period`.
+        idle_gpus_after: Duration = Duration(30 * 60), "duration";
+        /// How long they must go on doing nothing after that before they are taken back.
+        idle_gpus_grace: Duration = Duration(15 * 60), "duration";
         /// Commands that may wait for the writer; more are refused with "busy".
         commands_max: u32 = 16_384, "number", restart;
     }
+}
+
+/// What becomes of a running job whose GPUs do nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleGpusWord {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Its owner is told.
+    Notify,
+    /// Told, then put back in the queue and held.
+    Requeue,
+    /// Told, then cancelled.
+    Cancel,
 }
 
 section! {

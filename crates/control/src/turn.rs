@@ -184,6 +184,7 @@ const fn matters_to_plans(kind: &EventKind) -> bool {
             | EventKind::JobClaimed { .. }
             | EventKind::JobPreempted { .. }
             | EventKind::JobCheckpointed { .. }
+            | EventKind::JobIdle { .. }
             | EventKind::JobTurn { .. }
             | EventKind::Round
     )

@@ -12,6 +12,7 @@
 //! ```
 
 mod course;
+mod idle;
 mod report;
 mod rules;
 mod sample;
@@ -19,6 +20,7 @@ mod signals;
 mod tally;
 
 pub use course::{Course, Line, POINTS_MAX};
+pub use idle::IdleStretch;
 pub use report::{Confidence, Finding, Report, Verdict, diagnose};
 pub use rules::{Condition, RULES, Rule, Test};
 pub use sample::{Gpu, Sample};

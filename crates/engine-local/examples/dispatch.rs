@@ -147,6 +147,7 @@ fn launch(
         paused: Seconds(0),
         paused_ms: 0,
         checkpointed: None,
+        idle: None,
         preemptions: 0,
         preempted: None,
         suspend: false,

@@ -222,6 +222,7 @@ fn started_job(id: JobId, spec: JobSpec, placement: Placement) -> Job {
         paused: Seconds(0),
         paused_ms: 0,
         checkpointed: None,
+        idle: None,
         preemptions: 0,
         preempted: None,
         suspend: false,

@@ -1,10 +1,10 @@
 //! Events: the only things that change the state.
 
 use crate::{
-    Account, Availability, Claim, DisruptionBudget, Drain, ExitReport, ForeignUse, Hold, JobId,
-    JobSpec, Labels, Licence, Node, NodeId, Partition, Placement, Policy, Qos, Reason, Reservation,
-    ReservedNode, SignalScope, StepRecord, StopCause, TimeLimit, Timestamp, Topology, Turn, Victim,
-    Window, is_default,
+    Account, Availability, Claim, DisruptionBudget, Drain, ExitReport, ForeignUse, Hold, IdleGpus,
+    JobId, JobSpec, Labels, Licence, Node, NodeId, Partition, Placement, Policy, Qos, Reason,
+    Reservation, ReservedNode, SignalScope, StepRecord, StopCause, TimeLimit, Timestamp, Topology,
+    Turn, Victim, Window, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -321,6 +321,16 @@ pub enum EventKind {
         /// Which attempt.
         attempt: u32,
     },
+    /// All GPUs of a running job do nothing, or again do something (`None`).
+    JobIdle {
+        /// Which.
+        job: JobId,
+        /// Which attempt.
+        attempt: u32,
+        /// What was measured.
+        #[serde(default, skip_serializing_if = "is_default")]
+        idle: Option<IdleGpus>,
+    },
     /// Ended jobs leave the live list. Their history stays in its own tables.
     JobsForgotten {
         /// Which.
@@ -373,7 +383,8 @@ impl EventKind {
             | Self::JobRejected { job, .. }
             | Self::JobClaimed { job, .. }
             | Self::JobTurn { job, .. }
-            | Self::JobCheckpointed { job, .. } => Some(*job),
+            | Self::JobCheckpointed { job, .. }
+            | Self::JobIdle { job, .. } => Some(*job),
             Self::JobPreempted { victim, .. } => Some(victim.job),
             _ => None,
         }

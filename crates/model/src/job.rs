@@ -1,8 +1,8 @@
 //! A job's record: what was asked, what has become of it.
 
 use crate::{
-    Claim, Eviction, ExitReport, ExitStatus, Gate, JobId, JobSpec, Placement, PreemptMode, Reason,
-    Seconds, StepRecord, TimeLimit, Timestamp, Tres, Turn, Usage, is_default,
+    Claim, Eviction, ExitReport, ExitStatus, Gate, IdleGpus, JobId, JobSpec, Placement,
+    PreemptMode, Reason, Seconds, StepRecord, TimeLimit, Timestamp, Tres, Turn, Usage, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -102,6 +102,9 @@ pub struct Job {
     /// When this attempt's last complete checkpoint was written.
     #[serde(default, skip_serializing_if = "is_default")]
     pub checkpointed: Option<Timestamp>,
+    /// Its GPUs do nothing; where they were taken back for that, kept until it starts again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub idle: Option<IdleGpus>,
     /// How often it was preempted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub preemptions: u32,

@@ -28,6 +28,7 @@ pub mod event;
 pub mod exit;
 pub mod fair_share;
 pub mod id;
+mod idle;
 pub mod job;
 pub mod limit;
 pub mod links;
@@ -80,6 +81,7 @@ pub use event::{Event, EventKind, JobUpdate};
 pub use exit::{EndCause, ExitReport, ExitStatus, StepId, StepRecord, Usage};
 pub use fair_share::{FairShare, ShareRow};
 pub use id::{BlobId, EngineName, JobId, NodeId};
+pub use idle::IdleGpus;
 pub use job::{
     ArrayTask, HetPart, Hold, Job, JobState, PendingSignal, SignalScope, Stop, StopCause,
 };

@@ -235,6 +235,13 @@ pub enum Reason {
         /// When all of them have made it at the latest.
         until: Timestamp,
     },
+    /// Its GPUs did nothing while it ran: they were taken back, and it is held until somebody looks.
+    GpusIdle {
+        /// How many it had.
+        gpus: u32,
+        /// How long they did nothing.
+        after: Seconds,
+    },
     /// Members of its gang are not submitted, or not free to start.
     GangIncomplete {
         /// The gang's name.
@@ -346,6 +353,7 @@ impl Reason {
             Self::RestartedTooOften { .. } => "RESTARTED_TOO_OFTEN",
             Self::PlanRefused { .. } => "PLAN_REFUSED",
             Self::MakingRoom { .. } => "MAKING_ROOM",
+            Self::GpusIdle { .. } => "GPUS_IDLE",
             Self::GangIncomplete { .. } => "GANG_INCOMPLETE",
             Self::BudgetEnded => "BUDGET_ENDED",
             Self::AssociationLimit(_) => "ASSOCIATION_LIMIT",
@@ -357,7 +365,7 @@ impl Reason {
     pub const fn slurm_word(&self) -> &'static str {
         match self {
             Self::NotPlannedYet => "None",
-            Self::HeldByUser => "JobHeldUser",
+            Self::HeldByUser | Self::GpusIdle { .. } => "JobHeldUser",
             Self::HeldByAdmin | Self::PlanRefused { .. } => "JobHeldAdmin",
             Self::BeginTime { .. } | Self::Requeued { .. } => "BeginTime",
             Self::Dependency { .. } => "Dependency",
@@ -467,6 +475,7 @@ impl Reason {
             Self::RestartedTooOften { message: "its node was lost 11 times".to_owned() },
             Self::PlanRefused { rule: "over-allocated".to_owned() },
             Self::MakingRoom { victims: vec![JobId(7)], until: Timestamp::from_secs(60) },
+            Self::GpusIdle { gpus: 2, after: Seconds(2_700) },
             Self::GangIncomplete {
                 gang: "ensemble".to_owned(),
                 size: 4,

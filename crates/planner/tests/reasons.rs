@@ -67,6 +67,7 @@ fn all_reasons() -> Lab {
         "PRIORITY cpus=4 time=200",
         "REQUEUED time=10",
         "RESTARTED_TOO_OFTEN time=10",
+        "GPUS_IDLE time=10",
         "PLAN_REFUSED time=10",
         "DEADLINE hold deadline=5 time=10",
         "LICENCES partition=licensed licences=sim:2 time=10",
@@ -110,6 +111,7 @@ fn all_reasons() -> Lab {
             "RESTARTED_TOO_OFTEN",
             Hold::System(Reason::RestartedTooOften { message: "no such directory".to_owned() }),
         ),
+        ("GPUS_IDLE", Hold::System(Reason::GpusIdle { gpus: 2, after: muster_model::Seconds(60) })),
         ("PLAN_REFUSED", Hold::System(Reason::PlanRefused { rule: "CPUS".to_owned() })),
     ];
     for (name, hold) in held {

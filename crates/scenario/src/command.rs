@@ -85,6 +85,7 @@ pub const COMMANDS: &[&str] = &[
     "resume-job",
     "update",
     "checkpointed",
+    "take-back",
     "drain",
     "resume",
     "down",
@@ -178,6 +179,7 @@ fn of_job(lab: &mut Lab, verb: &Word, words: &[Word]) -> Read<()> {
             let checkpointed = EventKind::JobCheckpointed { job: id, attempt };
             lab.obeyed(&format!("checkpointed {id}"), checkpointed)
         }
+        "take-back" => lab.take_back(id),
         _ => update(lab, id, rest),
     }
     .map_err(|error| error.at(&words[0]))

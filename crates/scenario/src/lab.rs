@@ -5,8 +5,8 @@ use crate::error::{Fault, Read, ScenarioError};
 use crate::text::{JOBS_MAX, MINUTES_MAX, Word, words};
 use crate::{carry, fixture, job, print, tell};
 use muster_model::{
-    EndCause, Event, EventKind, ExitStatus, Job, JobId, JobSpec, Plan, PreemptMode,
-    ReservationFlag, State, StopCause, Timestamp,
+    EndCause, Event, EventKind, ExitStatus, IdleGpus, Job, JobId, JobSpec, Plan, PreemptMode,
+    ReservationFlag, Seconds, State, StopCause, Timestamp,
 };
 use std::sync::Arc;
 
@@ -272,6 +272,22 @@ impl Lab {
     pub fn cancel(&mut self, job: JobId) -> Read<()> {
         self.stop(job, StopCause::Cancelled(1000))?;
         self.note(&format!("cancel {job}"), &[]);
+        Ok(())
+    }
+
+    /// Takes back a job's GPUs, which did nothing for an hour: it waits again, held.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn take_back(&mut self, job: JobId) -> Read<()> {
+        let (attempt, after) = (self.job(job)?.attempt, Seconds(3_600));
+        let gpus = self.job(job)?.placement.iter().map(|p| p.nodes.iter());
+        let gpus = gpus.flatten().map(|share| share.devices.len() as u32).sum();
+        let since = self.now;
+        let idle = Some(IdleGpus { gpus, since, until: Some(since), taken_after: Some(after) });
+        self.apply(EventKind::JobIdle { job, attempt, idle })?;
+        self.stop(job, StopCause::Requeue { hold: true })?;
+        self.note(&format!("take-back {job}"), &[]);
         Ok(())
     }
 

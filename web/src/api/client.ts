@@ -6,6 +6,7 @@ export type QueueRow = Schemas['QueueRow'];
 export type NodeView = Schemas['NodeView'];
 export type DeviceView = Schemas['DeviceView'];
 export type JobView = Schemas['JobView'];
+export type IdleView = Schemas['IdleView'];
 export type WhyView = Schemas['WhyView'];
 export type PlanPage = Schemas['PlanPage'];
 export type PlanBar = Schemas['PlanBar'];

@@ -110,6 +110,7 @@ impl QueueDetail {
             command: spec.command.clone(),
             cwd: spec.cwd.clone(),
             comment: spec.comment.clone(),
+            idle: job.idle.map(Into::into),
             dependency: spec.dependency.as_ref().map(ToString::to_string).unwrap_or_default(),
             features: request.constraint.as_ref().map(ToString::to_string).unwrap_or_default(),
             gres: gres_text(job),

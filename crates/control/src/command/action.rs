@@ -173,7 +173,10 @@ pub(super) fn release(
         let owner_may = match &job.hold {
             None if job.is_pending() => return Ok(Vec::new()),
             None => return Err(wrong_state(job, "only a waiting job can be released")),
-            Some(Hold::User | Hold::System(Reason::RestartedTooOften { .. })) => true,
+            Some(
+                Hold::User
+                | Hold::System(Reason::RestartedTooOften { .. } | Reason::GpusIdle { .. }),
+            ) => true,
             Some(Hold::Admin | Hold::System(_)) => false,
         };
         if !owner_may && !principal.admin {

@@ -10,6 +10,7 @@ mod cycle;
 mod error;
 mod feasible;
 mod gpus;
+mod idle;
 pub mod limits;
 mod nearness;
 mod nodes;
@@ -27,7 +28,8 @@ pub use target::JobRef;
 
 use crate::reservations::{self, ReservationOrder};
 use muster_model::{
-    EventKind, Job, JobId, JobSpec, PartitionState, Payload, SignalScope, State, Timestamp,
+    EventKind, IdleGpus, Job, JobId, JobSpec, PartitionState, Payload, Seconds, SignalScope, State,
+    Timestamp,
 };
 use muster_store::Blob;
 
@@ -97,6 +99,26 @@ pub enum Command {
         jobs: Vec<JobRef>,
         /// Which attempt wrote it; `None` is the present one.
         attempt: Option<u32>,
+    },
+    /// All GPUs of a running job do nothing, or again do something (`None`). Admins only.
+    Idle {
+        /// Which.
+        job: JobId,
+        /// Which attempt was measured.
+        attempt: u32,
+        /// What was measured.
+        idle: Option<IdleGpus>,
+    },
+    /// Take back the GPUs of a running job that was told that they do nothing. Admins only.
+    TakeBack {
+        /// Which.
+        job: JobId,
+        /// Which attempt was measured.
+        attempt: u32,
+        /// How long they have done nothing.
+        after: Seconds,
+        /// Put it back in the queue, held, where it may be; else it is cancelled.
+        requeue: bool,
     },
     /// Change jobs' requests.
     Update {
@@ -221,6 +243,10 @@ pub fn meaning(
         Command::Suspend { jobs, suspend } => action::suspend(state, principal, &jobs, suspend),
         Command::Checkpoint { jobs, attempt } => {
             action::checkpoint(state, principal, &jobs, attempt)
+        }
+        Command::Idle { job, attempt, idle } => idle::tell(state, principal, job, attempt, idle),
+        Command::TakeBack { job, attempt, after, requeue } => {
+            idle::take_back(state, principal, job, attempt, (after, requeue))
         }
         Command::Update { jobs, change } => {
             change::update(state, shapes, at, principal, &jobs, &change)

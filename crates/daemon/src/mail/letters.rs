@@ -63,6 +63,12 @@ impl Letters {
                     self.watch_limit(job);
                 }
             }
+            EventKind::JobIdle { job, idle: Some(idle), .. } if idle.taken_after.is_none() => {
+                // Slurm has no word for it. Who wants to hear of a failure wants to hear of this.
+                if let Some(job) = state.job(*job) {
+                    self.tell(job, "FAIL", &format!("Idle, {idle}, {}", times(job)));
+                }
+            }
             EventKind::JobExited { job, .. }
             | EventKind::JobStop { job, .. }
             | EventKind::JobRejected { job, .. } => {
@@ -185,8 +191,8 @@ fn state_word(state: JobState) -> &'static str {
 mod tests {
     use super::*;
     use muster_model::{
-        EndCause, ExitReport, ExitStatus, IndexRanges, JobSpec, MailSpec, Node, NodeId, NodeShare,
-        Partition, Placement, StopCause, Usage,
+        EndCause, ExitReport, ExitStatus, IdleGpus, IndexRanges, JobSpec, MailSpec, Node, NodeId,
+        NodeShare, Partition, Placement, StopCause, Usage,
     };
     use std::sync::Arc;
 
@@ -328,6 +334,20 @@ mod tests {
         site.exit(1, 100, 0, EndCause::TimeLimit);
         assert!(site.subjects()[0].contains("Reached time limit, Run time 00:01:40"));
         site.letters.look_at_clock(Timestamp::from_secs(200), &site.state);
+        assert!(site.subjects().is_empty());
+    }
+
+    #[test]
+    fn gpus_that_do_nothing_are_told_of() {
+        let mut site = Site::new();
+        site.submit(1, &["FAIL"], None);
+        site.run(1, 0);
+        let (job, attempt, since) = (JobId(1), 1, Timestamp::from_secs(5));
+        let idle = IdleGpus { gpus: 2, since, until: None, taken_after: None };
+        site.event(9, EventKind::JobIdle { job, attempt, idle: Some(idle) });
+        let told = site.subjects();
+        assert!(told[0].contains("Name=train Idle, its 2 GPUs do nothing, Run time"), "{told:?}");
+        site.event(10, EventKind::JobIdle { job, attempt, idle: None });
         assert!(site.subjects().is_empty());
     }
 

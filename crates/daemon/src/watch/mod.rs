@@ -5,6 +5,7 @@
 
 pub(crate) mod endings;
 pub(crate) mod health;
+mod idle;
 mod kept;
 mod machine;
 pub(crate) mod report;
@@ -12,9 +13,10 @@ mod sample;
 mod series;
 
 use crate::app::App;
+use crate::identity;
 use kept::{Kept, Watched};
 use muster_control::command::Principal;
-use muster_diagnosis::{Course, Sample, Tally};
+use muster_diagnosis::{Course, IdleStretch, Sample, Tally};
 use muster_exporter::{Owner, Owners};
 use muster_model::{DeviceGrant, Job, JobId, JobState, Node, State};
 use muster_node_metrics::collector::{Collector, Options, Snapshot};
@@ -42,6 +44,11 @@ struct Ring {
     tally: Tally,
     /// What it did over its whole life.
     course: Course,
+    /// How long its GPUs have done nothing, and how many it has.
+    idle: IdleStretch,
+    gpus: u32,
+    /// When its owner could first know of that.
+    told: Option<f64>,
 }
 
 /// What is read and remembered.
@@ -171,8 +178,8 @@ impl Watch {
         }
     }
 
-    /// Takes a sample of every job that runs; lets go of those that do not.
-    pub(crate) fn sample(&self, state: &State) {
+    /// Takes a sample of every job that runs, as every so many seconds; lets go of those that do not.
+    pub(crate) fn sample(&self, state: &State, period: u64) {
         let jobs: Vec<&Arc<Job>> = running(state).take(JOBS_MAX).collect();
         self.let_go(state);
         if jobs.is_empty() {
@@ -181,6 +188,7 @@ impl Watch {
         let snapshot = self.snapshot();
         let at = self.seconds();
         let alone = state.index.active.len() == 1;
+        let fresh = idle::measured(&snapshot);
         let mut rings = self.rings();
         for job in jobs {
             let gpus = whole_gpus(state, job);
@@ -193,6 +201,7 @@ impl Watch {
             let given = job.placement.as_ref().map(|placement| placement.cpus());
             let given = given.filter(|cpus| *cpus > 0).map(f64::from);
             let sample = Sample { at, cpus: taken.cpus.or(given), ..taken };
+            ring.look_at_gpus(state, job, &sample, (fresh, period));
             ring.tally.add(&sample);
             ring.course.add(&sample);
             ring.samples.push_back(sample);
@@ -238,10 +247,20 @@ pub(crate) async fn keep(app: Arc<App>) {
             continue;
         }
         let sampled = Arc::clone(&app);
-        let taken =
-            tokio::task::spawn_blocking(move || sampled.watch.sample(&sampled.handle.state()));
-        if taken.await.is_err() {
+        let taken = tokio::task::spawn_blocking(move || {
+            let state = sampled.handle.state();
+            sampled.watch.sample(&state, period);
+            sampled.watch.idle_orders(&state, &sampled.config.load().daemon)
+        });
+        let Ok(orders) = taken.await else {
             tracing::error!("taking samples of jobs failed");
+            continue;
+        };
+        for order in orders {
+            let daemon = identity::daemon();
+            if let Err(error) = crate::http::jobs::command(&app.handle, &daemon, order).await {
+                tracing::warn!(%error, "idle GPUs could not be told of, or not taken back");
+            }
         }
     }
 }
@@ -257,7 +276,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    fn state() -> State {
+    pub(super) fn state() -> State {
         let mut state = State::default();
         let device =
             |index, uuid: &str| Device { index, uuid: uuid.to_owned(), ..Device::default() };
@@ -308,7 +327,7 @@ mod tests {
     fn samples_are_kept_of_jobs_that_run_and_of_their_present_attempt() {
         let (watch, mut state) =
             (Watch::new("i".to_owned(), PathBuf::from("/nonexistent")), state());
-        watch.sample(&state);
+        watch.sample(&state, 30);
         let job = Arc::clone(&state.jobs[&JobId(7)]);
         assert_eq!(watch.samples(&job).len(), 1);
         // No cgroup tells of this one.
@@ -317,7 +336,7 @@ mod tests {
         assert!(watch.samples(&again).is_empty());
         state.index.active.clear();
         state.jobs.clear();
-        watch.sample(&state);
+        watch.sample(&state, 30);
         assert!(watch.samples(&job).is_empty());
     }
 
@@ -325,13 +344,13 @@ mod tests {
     fn what_was_seen_of_a_job_outlives_it_and_the_daemon() {
         let (dir, mut state) = (tempfile::tempdir().unwrap(), state());
         let watch = Watch::new("i".to_owned(), dir.path().join("reports"));
-        watch.sample(&state);
+        watch.sample(&state, 30);
         let over = Job { state: JobState::Completed, ..(*state.jobs[&JobId(7)]).clone() };
         state.jobs.insert(JobId(7), Arc::new(over.clone()));
         state.index.active.remove(&JobId(7));
         let before = watch.report(&state, &over);
         assert_eq!(before.diagnosis.as_ref().map(|d| d.verdict.as_str()), Some("too_short"));
-        watch.sample(&state);
+        watch.sample(&state, 30);
         assert!(watch.samples(&over).is_empty());
         let next = Watch::new("i".to_owned(), dir.path().join("reports"));
         assert_eq!(next.report(&state, &over).diagnosis, before.diagnosis);

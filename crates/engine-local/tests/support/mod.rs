@@ -354,6 +354,7 @@ fn blank_job(id: u32, spec: JobSpec, placement: Placement) -> Job {
         paused: Seconds(0),
         paused_ms: 0,
         checkpointed: None,
+        idle: None,
         preemptions: 0,
         preempted: None,
         suspend: false,

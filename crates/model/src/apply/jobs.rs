@@ -105,6 +105,7 @@ impl State {
             paused: crate::Seconds(0),
             paused_ms: 0,
             checkpointed: None,
+            idle: None,
             preemptions: 0,
             preempted: None,
             ended: None,

@@ -165,6 +165,7 @@ impl State {
             EventKind::JobPreempted { victim, by } => self.preempt(at, victim, *by)?,
             EventKind::JobTurn { job, attempt, turn } => self.turn(at, *job, *attempt, *turn)?,
             EventKind::JobCheckpointed { job, attempt } => self.checkpointed(at, *job, *attempt)?,
+            EventKind::JobIdle { job, attempt, idle } => self.idle(*job, *attempt, *idle)?,
             EventKind::JobsForgotten { jobs } => self.forget(jobs),
             EventKind::Round => {}
         }

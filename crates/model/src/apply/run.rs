@@ -2,8 +2,8 @@
 
 use super::ApplyError;
 use crate::{
-    Claim, EndCause, ExitReport, Hold, Job, JobId, JobState, Placement, PreemptMode, Reason, State,
-    StepRecord, StopCause, TimeLimit, Timestamp,
+    Claim, EndCause, ExitReport, Hold, IdleGpus, Job, JobId, JobState, Placement, PreemptMode,
+    Reason, State, StepRecord, StopCause, TimeLimit, Timestamp,
 };
 use std::sync::Arc;
 
@@ -57,6 +57,7 @@ impl State {
         new.paused = crate::Seconds(0);
         new.paused_ms = 0;
         new.checkpointed = None;
+        new.idle = None;
         new.started = None;
         new.ended = None;
         new.exit = None;
@@ -127,6 +128,17 @@ impl State {
         Ok(())
     }
 
+    pub(super) fn idle(
+        &mut self,
+        id: JobId,
+        attempt: u32,
+        idle: Option<IdleGpus>,
+    ) -> Result<(), ApplyError> {
+        let Some(old) = self.current("job_idle", id, attempt)? else { return Ok(()) };
+        self.replace(&old, Job { idle, ..Job::clone(&old) });
+        Ok(())
+    }
+
     pub(super) fn step(
         &mut self,
         id: JobId,
@@ -156,9 +168,14 @@ impl State {
         let Some(old) = self.current("job_exited", id, attempt)? else { return Ok(()) };
         let mut new = Job::clone(&old);
         new.record_exit(report);
+        // Only where they were taken back it is told further.
+        new.idle.take_if(|idle| idle.taken_after.is_none());
         match self.outcome(&old, report) {
             Outcome::Over(state) => {
                 new.state = state;
+                if let Some(idle) = new.idle.filter(|_| state == JobState::Cancelled) {
+                    new.message = idle.to_string();
+                }
                 self.note_run(&new);
             }
             Outcome::Requeued { hold } => {
@@ -232,7 +249,10 @@ impl State {
             EndCause::Exited | EndCause::Stopped => match stop {
                 None => Outcome::Over(by_status()),
                 Some(StopCause::Requeue { hold }) => {
-                    Outcome::Requeued { hold: hold.then_some(Hold::User) }
+                    let idle = job.idle.and_then(|idle| Some((idle.gpus, idle.taken_after?)));
+                    let why = idle.map(|(gpus, after)| Reason::GpusIdle { gpus, after });
+                    let held = why.map_or(Hold::User, Hold::System);
+                    Outcome::Requeued { hold: hold.then_some(held) }
                 }
                 Some(StopCause::Preempted(_))
                     if job.spec.requeue && eviction != Some(PreemptMode::Cancel) =>

@@ -168,6 +168,9 @@ impl fmt::Display for Reason {
             Self::MakingRoom { victims, .. } => {
                 write!(f, "room is being made for it by {}", named("job", victims))
             }
+            Self::GpusIdle { gpus, after } => {
+                write!(f, "{} and were taken back", crate::idle::did_nothing(*gpus, *after))
+            }
             Self::GangIncomplete { gang, size, submitted, ready, not_free } => {
                 write!(f, "waits for members of gang {gang}: ")?;
                 let missing = size.saturating_sub(*submitted);

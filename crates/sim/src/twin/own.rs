@@ -246,7 +246,8 @@ impl<F: FnMut(&Finished) -> std::io::Result<()>> OwnLog<F> {
             | EventKind::JobClaimed { .. }
             | EventKind::JobPreempted { .. }
             | EventKind::JobTurn { .. }
-            | EventKind::JobCheckpointed { .. } => None,
+            | EventKind::JobCheckpointed { .. }
+            | EventKind::JobIdle { .. } => None,
             EventKind::JobStop { job, cause, hurry } => {
                 let running = self.state.job(job).is_some_and(|job| job.state.holds_resources());
                 let own = match cause {

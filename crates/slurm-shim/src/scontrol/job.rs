@@ -202,6 +202,9 @@ impl Shown<'_> {
         if !detail.comment.is_empty() {
             lines.push(format!("Comment={} ", detail.comment));
         }
+        if let Some(idle) = &detail.idle {
+            lines.push(format!("SystemComment={} ", idle.told(instant)));
+        }
         if self.row.kind == muster_model::JobKind::Batch {
             lines.push(format!("StdErr={error}"));
             lines.push(format!("StdIn={input}"));

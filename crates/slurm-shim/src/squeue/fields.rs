@@ -155,7 +155,9 @@ fields! {
     ' ' "stdin" "STDIN" false |_, _, _| "/dev/null".into();
     ' ' "stdout" "STDOUT" true |r, d, _| output(r, d);
     ' ' "suspendtime" "SUSPEND_TIME" false |r, _, _| instant_or(suspend_time(r), "N/A");
-    ' ' "system_comment" "SYSTEM_COMMENT" false |_, _, _| "(null)".into();
+    ' ' "system_comment" "SYSTEM_COMMENT" false |_, d, _| {
+        d.idle.as_ref().map_or_else(|| "(null)".into(), |idle| idle.told(instant))
+    };
     ' ' "time" "TIME" false |r, _, now| print_short(TimeLimit::Of(Seconds(used_s(r, now))));
     ' ' "tres-alloc" "TRES_ALLOC" false |r, _, _| or_na(&r.tres);
     ' ' "tres" "TRES_ALLOC" false |r, _, _| or_na(&r.tres);

@@ -69,6 +69,8 @@ fn told<'a>(app: &App, detail: &Detail, width: usize) -> Vec<Line<'a>> {
     let waits_still = row.state == JobState::Pending;
     lines.pair("owner", &format!("{} ({}, QOS {})", row.user, row.account, row.qos));
     lines.pair("message", &detail.view.message);
+    let idle = row.detail.as_ref().and_then(|detail| detail.idle.as_ref());
+    lines.pair("GPUs", &idle.map(|idle| idle.told(at)).unwrap_or_default());
     lines.pair("submitted", &at(row.submitted_ms));
     lines.pair("started", &row.started_ms.map(at).unwrap_or_default());
     let end = if row.state.is_over() { "ended" } else { "ends by" };
