@@ -56,8 +56,8 @@ pub use job::{
 pub use job_ref::{JobRef, JobRefError};
 pub use machine::{LinkView, MachineView, StorageView};
 pub use node::{
-    DeviceView, DrainRequest, ForeignView, LicenceView, NodeJob, NodePage, NodeState, NodeView,
-    PartitionView, SwitchView,
+    DeviceView, DrainRequest, ForeignView, LicenceHeldView, LicenceView, NodeJob, NodePage,
+    NodeState, NodeView, PartitionView, SwitchView,
 };
 pub use pause::PauseView;
 pub use plan::{PlanBar, PlanKind, PlanLane, PlanPage, PlanPart, PlanQuery};

@@ -249,6 +249,21 @@ pub struct LicenceView {
     pub total: u32,
     /// How many jobs hold.
     pub used: u32,
+    /// Why none of it is given out; absent where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<LicenceHeldView>,
+}
+
+/// Why a licence is not given out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LicenceHeldView {
+    /// The filesystem that is saturated.
+    pub filesystem: String,
+    /// By which figure, in words.
+    pub figure: String,
+    /// Since when.
+    #[schema(value_type = i64)]
+    pub since_ms: Timestamp,
 }
 
 /// A switch of the topology.

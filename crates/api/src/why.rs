@@ -24,6 +24,10 @@ pub struct ReasonView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub until_ms: Option<Timestamp>,
+    /// Since when that has been so, where it is about something that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub since_ms: Option<Timestamp>,
 }
 
 /// Why the jobs that one id names wait.
@@ -252,6 +256,10 @@ impl ReasonView {
             data: None,
             held_by: Vec::new(),
             until_ms: None,
+            since_ms: match reason {
+                Reason::FilesystemBusy { since, .. } => Some(*since),
+                _ => None,
+            },
         }
     }
 }

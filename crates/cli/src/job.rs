@@ -58,7 +58,7 @@ fn text(view: &JobView, now: Timestamp) -> String {
         line("waits because", format!("{} [{}]", reason.text, reason.code));
     }
     line("message", view.message.clone());
-    let idle = detail.idle.as_ref().filter(|_| !ended);
+    let idle = detail.idle.as_ref().filter(|idle| !ended && idle.taken_s.is_none());
     line("GPUs", idle.map(|idle| idle.told(say::instant)).unwrap_or_default());
     line("owner", format!("{} (account {}, QOS {})", row.user, row.account, row.qos));
     line("submitted", format!("{} from {}", say::instant(row.submitted_ms), view.submit_host));

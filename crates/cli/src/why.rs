@@ -101,6 +101,9 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
         for line in held.iter().filter_map(|id| holders.get(id)) {
             let _ = writeln!(text, "    {line}");
         }
+        if let Some(since) = reason.since_ms {
+            let _ = writeln!(text, "    since {}", say::instant(since));
+        }
         let until = match &reason.data {
             Some(Reason::Deadline { at }) => Some(*at),
             Some(Reason::Resources { .. }) => None,

@@ -26,6 +26,7 @@ pub(crate) fn check(config: &Config, text: &Text, table: &DeTable, problems: &mu
     names(&mut say, "licence", config.licence.iter().map(|l| l.name.as_str()));
     partitions(config, &mut say);
     accounts(config, &mut say);
+    crate::filesystem::check(config, &mut say);
     crate::gpu::check(&config.gpu, &mut say);
     crate::preemption::check(config, &mut say);
     crate::priority::check(config, &mut say);

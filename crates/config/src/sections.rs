@@ -2,6 +2,7 @@
 
 use crate::address::WebAddress;
 use crate::amount::{Duration, Limit, Practice, Size};
+use crate::filesystem::FilesystemSection;
 use crate::gpu::GpuSection;
 use crate::key::section;
 use crate::kubernetes::KubernetesSection;
@@ -56,6 +57,8 @@ pub struct Config {
     pub qos: Vec<QosSection>,
     /// `[[licence]]`
     pub licence: Vec<LicenceSection>,
+    /// `[[filesystem]]`
+    pub filesystem: Vec<FilesystemSection>,
     /// `[[reservation]]`
     pub reservation: Vec<ReservationSection>,
     /// `[[gpu]]`
@@ -560,6 +563,7 @@ impl Config {
         AssociationSection::SECTION,
         QosSection::SECTION,
         LicenceSection::SECTION,
+        FilesystemSection::SECTION,
         ReservationSection::SECTION,
         GpuSection::SECTION,
         NodeSection::SECTION,

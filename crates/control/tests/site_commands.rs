@@ -12,7 +12,7 @@ use support::{job, nodes, root, site, user};
 fn a_configuration_makes_events_of_what_differs_only() {
     let mut desk = Desk::new();
     let mut same = site(&nodes(2, 4));
-    same.licences = vec![Licence { name: "sim".to_owned(), total: 4 }];
+    same.licences = vec![Licence { name: "sim".to_owned(), total: 4, ..Licence::default() }];
     let reply = desk.ask(&root(), Command::Configure(Box::new(same.clone()))).unwrap();
     assert_eq!(reply, Reply::Changed { events: 0 });
     same.partitions[0].priority = 5;
@@ -28,7 +28,7 @@ fn a_configuration_makes_events_of_what_differs_only() {
 fn desk_with(change: impl FnOnce(&mut muster_control::command::Site)) -> Desk {
     let mut desk = Desk::new();
     let mut site = site(&nodes(2, 4));
-    site.licences = vec![Licence { name: "sim".to_owned(), total: 4 }];
+    site.licences = vec![Licence { name: "sim".to_owned(), total: 4, ..Licence::default() }];
     change(&mut site);
     desk.ask(&root(), Command::Configure(Box::new(site))).unwrap();
     desk

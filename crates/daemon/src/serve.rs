@@ -160,6 +160,7 @@ fn serve(
         tokio::spawn(crate::standing::keep(Arc::clone(&app)));
         tokio::spawn(crate::watch::keep(Arc::clone(&app)));
         tokio::spawn(crate::watch::health::keep(Arc::clone(&app)));
+        tokio::spawn(crate::watch::saturation::keep(Arc::clone(&app)));
         tracing::info!(socket = %socket.display(), "listening");
         ready();
         accept::serve(listener, Arc::clone(&app), router(Arc::clone(&app)), stopped).await;

@@ -74,7 +74,7 @@ pub(crate) fn site(
         licences: config
             .licence
             .iter()
-            .map(|l| Licence { name: l.name.clone(), total: l.total })
+            .map(|l| Licence { name: l.name.clone(), total: l.total, ..Licence::default() })
             .collect(),
         policy: Policy {
             preemption: (&config.preemption).into(),

@@ -1,6 +1,6 @@
 //! Who may use what: accounts and licences.
 
-use crate::{AssociationLimits, Member, Quota, Shares, is_default};
+use crate::{AssociationLimits, Member, Quota, Shares, Timestamp, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,6 +44,20 @@ pub struct Licence {
     pub name: String,
     /// How many there are.
     pub total: u32,
+    /// None of it is given out, because a filesystem is saturated.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hold: Option<LicenceHold>,
+}
+
+/// Why a licence is not given out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LicenceHold {
+    /// The filesystem that is saturated.
+    pub filesystem: String,
+    /// By which figure, in words: `93 % busy, more than 90 %`.
+    pub figure: String,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 impl Account {

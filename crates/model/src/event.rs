@@ -2,9 +2,9 @@
 
 use crate::{
     Account, Availability, Claim, DisruptionBudget, Drain, ExitReport, ForeignUse, Hold, IdleGpus,
-    JobId, JobSpec, Labels, Licence, Node, NodeId, Partition, Placement, Policy, Qos, Reason,
-    Reservation, ReservedNode, SignalScope, StepRecord, StopCause, TimeLimit, Timestamp, Topology,
-    Turn, Victim, Window, is_default,
+    JobId, JobSpec, Labels, Licence, LicenceHold, Node, NodeId, Partition, Placement, Policy, Qos,
+    Reason, Reservation, ReservedNode, SignalScope, StepRecord, StopCause, TimeLimit, Timestamp,
+    Topology, Turn, Victim, Window, is_default,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -93,6 +93,14 @@ pub enum EventKind {
     BudgetRemoved {
         /// Its name.
         name: String,
+    },
+    /// A licence is not given out, or again is (`None`). What jobs hold of it stays theirs.
+    LicenceHeld {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "is_default")]
+        hold: Option<LicenceHold>,
     },
     /// How the nodes are joined from here on.
     TopologySet {

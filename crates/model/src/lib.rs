@@ -58,7 +58,7 @@ pub mod tres;
 pub mod turn;
 pub mod usage;
 
-pub use account::{Account, Licence};
+pub use account::{Account, Licence, LicenceHold};
 pub use affinity::{
     Affinity, Expression, Heed, JobTerm, Labels, Operator, Rules, SpreadRule, Taint, TaintEffect,
     Term, Toleration, Wish,

@@ -111,6 +111,17 @@ pub enum Reason {
         /// How many are free.
         free: u32,
     },
+    /// A licence is not given out, because a filesystem is saturated.
+    FilesystemBusy {
+        /// The licence.
+        licence: String,
+        /// The filesystem.
+        filesystem: String,
+        /// By which figure, in words.
+        figure: String,
+        /// Since when.
+        since: Timestamp,
+    },
     /// Licences that do not exist in that number.
     LicencesNeverEnough {
         /// Which.
@@ -336,6 +347,7 @@ impl Reason {
             Self::Resources { .. } => "RESOURCES",
             Self::Priority { .. } => "PRIORITY",
             Self::Licences { .. } => "LICENCES",
+            Self::FilesystemBusy { .. } => "FILESYSTEM_BUSY",
             Self::LicencesNeverEnough { .. } => "LICENCES_NEVER_ENOUGH",
             Self::ReservationAbsent { .. } => "RESERVATION_ABSENT",
             Self::ReservationDeleted { .. } => "RESERVATION_DELETED",
@@ -381,7 +393,9 @@ impl Reason {
             Self::GangIncomplete { .. } => "Dependency",
             Self::Topology { .. } | Self::Rules { .. } => "Resources",
             Self::Priority { .. } | Self::HetPeer { .. } | Self::BudgetEnded => "Priority",
-            Self::Licences { .. } | Self::LicencesNeverEnough { .. } => "Licenses",
+            Self::Licences { .. }
+            | Self::FilesystemBusy { .. }
+            | Self::LicencesNeverEnough { .. } => "Licenses",
             Self::ReservationDeleted { .. } => "ReservationDeleted",
             // Slurm's words for this one are two, with a comma.
             Self::Reserved { maintenance: true, .. } => "ReqNodeNotAvail, Reserved for maintenance",
@@ -443,6 +457,12 @@ impl Reason {
             },
             Self::Priority { behind: JobId(7), ahead: 1 },
             Self::Licences { name: "sim".to_owned(), wanted: 2, free: 1 },
+            Self::FilesystemBusy {
+                licence: "work_io".to_owned(),
+                filesystem: "work".to_owned(),
+                figure: "93 % busy, more than 90 %".to_owned(),
+                since: Timestamp::from_secs(60),
+            },
             Self::LicencesNeverEnough { name: "sim".to_owned(), wanted: 9, total: 4 },
             Self::ReservationAbsent { name: "demo".to_owned() },
             Self::ReservationDeleted { name: "demo".to_owned() },

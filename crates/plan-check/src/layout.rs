@@ -47,6 +47,10 @@ pub(crate) fn check(state: &State, now: Timestamp, start: &Start, found: &mut Ve
         let sum = licences.entry(licence.name.clone()).or_default();
         *sum = sum.saturating_add(licence.count);
     }
+    let held = |name: &&String| state.licences.get(*name).is_some_and(|l| l.hold.is_some());
+    for name in licences.keys().filter(held) {
+        say(Rule::Licences, format!("licence {name} is held back"));
+    }
     if licences != placement.licences {
         say(Rule::Licences, format!("asks for {licences:?}, gets {:?}", placement.licences));
     }

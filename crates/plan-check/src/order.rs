@@ -3,7 +3,7 @@
 use crate::fit::{When, lies_on, room};
 use crate::keys::Keys;
 use crate::{Rule, Violation, decided, eligible, limits, starts};
-use muster_model::{Job, JobId, Partition, Plan, State, TimeLimit};
+use muster_model::{Job, JobId, Licence, Partition, Plan, State, TimeLimit};
 use std::collections::BTreeSet;
 
 pub(crate) fn check(state: &State, plan: &Plan, found: &mut Vec<Violation>) {
@@ -57,7 +57,8 @@ fn could_run(state: &State, plan: &Plan, job: &Job, partition: &Partition) -> bo
         return false;
     }
     let licences = request.licences.iter().all(|l| {
-        state.licences.get(&l.name).is_some_and(|have| have.total >= l.count)
+        let there = |have: &Licence| have.total >= l.count && have.hold.is_none();
+        state.licences.get(&l.name).is_some_and(there)
             && crate::reservation::licence_is_free(state, &l.name)
     });
     licences

@@ -138,7 +138,8 @@ fn licences_left(
         })
     };
     wanted.iter().all(|(name, count)| {
-        if !reservation::licence_is_free(state, name) {
+        let held = state.licences.get(*name).is_some_and(|licence| licence.hold.is_some());
+        if held || !reservation::licence_is_free(state, name) {
             return false;
         }
         let total = state.licences.get(*name).map_or(0, |l| l.total);

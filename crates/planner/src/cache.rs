@@ -47,6 +47,11 @@ fn is_copy(a: &State, b: &State) -> bool {
         && Arc::ptr_eq(&a.policy, &b.policy)
 }
 
+/// The licences that are not given out: those that ask for them have nowhere to start.
+fn held_licences(state: &State) -> impl Iterator<Item = &String> {
+    state.licences.values().filter(|licence| licence.hold.is_some()).map(|licence| &licence.name)
+}
+
 impl Cache {
     /// The whole round for this state and instant: the last one where it was that.
     pub(crate) fn planned(&mut self, state: &State, now: Timestamp) -> Arc<Memo> {
@@ -120,6 +125,7 @@ impl Cache {
             || seen.accounts != state.accounts
             || seen.partitions != state.partitions
             || seen.reservations != state.reservations
+            || held_licences(seen).ne(held_licences(state))
             || seen.topology != state.topology
             || seen.index.node_by_name != state.index.node_by_name
     }

@@ -9,7 +9,8 @@ use crate::shared::{SharedPartitions, SharedRequest};
 use crate::terms::AllTerms;
 use crate::wants::{Catalogue, Wants};
 use muster_model::{
-    Exclusive, Job, JobId, OrderMode, Partition, Seconds, State, TimeLimit, Timestamp,
+    Exclusive, Job, JobId, LicenceHold, OrderMode, Partition, Request, Seconds, State, TimeLimit,
+    Timestamp,
 };
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -532,6 +533,15 @@ pub(crate) fn asks(state: &State, job: &Job, now: Timestamp) -> Vec<Ask> {
     asks_with(state, job, now, (&request, &ways(state, job)), &mut wants)
 }
 
+/// The licence that is asked for and not given out.
+pub(crate) fn held_licence<'a>(
+    state: &'a State,
+    request: &Request,
+) -> Option<(&'a str, &'a LicenceHold)> {
+    let mut licences = request.licences.iter().filter_map(|l| state.licences.get(&l.name));
+    licences.find_map(|licence| Some((licence.name.as_str(), licence.hold.as_ref()?)))
+}
+
 /// As [`asks`], given its request with the reservations that it may be in, and who tells what a
 /// request wants in a partition.
 fn asks_with(
@@ -542,8 +552,10 @@ fn asks_with(
     wants: &mut dyn FnMut(&SharedRequest, &Arc<Partition>) -> Arc<Wants>,
 ) -> Vec<Ask> {
     let spec = &job.spec;
+    let held = held_licence(state, &spec.request).is_some();
     let may_start = |p: &&Arc<Partition>| {
-        p.state.starts_jobs()
+        !held
+            && p.state.starts_jobs()
             && (p.allow_accounts.is_empty() || p.allow_accounts.contains(&spec.account))
     };
     let partitions = || spec.partitions.iter().filter_map(|name| state.partitions.get(name));

@@ -312,6 +312,14 @@ impl<'a> Reasoner<'a> {
     /// Why none of its partitions can start it.
     fn no_partition(&self, job: &Job) -> Reason {
         let spec = &job.spec;
+        if let Some((name, hold)) = crate::queue::held_licence(self.state, &spec.request) {
+            return Reason::FilesystemBusy {
+                licence: name.to_owned(),
+                filesystem: hold.filesystem.clone(),
+                figure: hold.figure.clone(),
+                since: hold.since,
+            };
+        }
         let partitions: Vec<_> =
             spec.partitions.iter().filter_map(|name| self.state.partitions.get(name)).collect();
         let Some(partition) = partitions.first() else {

@@ -64,6 +64,10 @@ pub(crate) fn tally(
     coming: &Coming<'_>,
     now: Timestamp,
 ) -> Vec<NodeTally> {
+    if crate::queue::held_licence(state, &job.spec.request).is_some() {
+        // No node keeps it from starting.
+        return Vec::new();
+    }
     let asks = asks(state, job, now);
     let looks: Vec<Look<'_>> = asks.iter().map(|ask| Look::of(world, ask, coming, now)).collect();
     let before = Before::of(state, world, job, outcome, coming);
@@ -89,6 +93,9 @@ pub(crate) fn on_node(
 ) -> Option<NodeCause> {
     let has = |name: &&String| world.members(name).is_some_and(|m| m.contains(node));
     let partition = job.spec.partitions.iter().find(has)?;
+    if crate::queue::held_licence(state, &job.spec.request).is_some() {
+        return None;
+    }
     let asks = asks(state, job, now);
     let coming = Coming::of(state, outcome, now, Some(job.id));
     let looks: Vec<Look<'_>> = asks.iter().map(|ask| Look::of(world, ask, &coming, now)).collect();

@@ -1,7 +1,7 @@
 //! Every reason there is can come out, and the cheap answer for all jobs agrees with the full one
 //! for each.
 
-use muster_model::{Decision, EventKind, Hold, JobId, Reason, Timestamp};
+use muster_model::{Decision, EventKind, Hold, JobId, LicenceHold, Reason, Timestamp};
 use muster_planner::{Budget, Planner};
 use muster_test_kit::arbitrary::{act, cluster, story};
 use muster_test_kit::{Lab, proved};
@@ -17,7 +17,8 @@ fn all_reasons() -> Lab {
          partition down nodes=n1 state=down
          partition off nodes=n1 state=inactive
          partition pair nodes=n[1-2] min-nodes=2
-         licence sim 2",
+         licence sim 2
+         licence work_io 9",
     );
     for line in [
         "running nodelist=n1 cpus=4 time=100 licences=sim:1",
@@ -71,6 +72,7 @@ fn all_reasons() -> Lab {
         "PLAN_REFUSED time=10",
         "DEADLINE hold deadline=5 time=10",
         "LICENCES partition=licensed licences=sim:2 time=10",
+        "FILESYSTEM_BUSY licences=work_io:1 time=10",
         "NOT_PLANNED_YET partition=licensed time=10",
         "SWITCHES partition=racks nodes=2 switches=1@10 time=10",
         "TAINTS partition=social1 cpus=4 mem=1G time=10",
@@ -114,6 +116,12 @@ fn all_reasons() -> Lab {
         ("GPUS_IDLE", Hold::System(Reason::GpusIdle { gpus: 2, after: muster_model::Seconds(60) })),
         ("PLAN_REFUSED", Hold::System(Reason::PlanRefused { rule: "CPUS".to_owned() })),
     ];
+    let hold = LicenceHold {
+        filesystem: "work".to_owned(),
+        figure: "93 % busy, more than 90 %".to_owned(),
+        since: Timestamp::from_secs(60),
+    };
+    lab.event(EventKind::LicenceHeld { name: "work_io".to_owned(), hold: Some(hold) });
     for (name, hold) in held {
         let job = lab.find(name);
         lab.event(EventKind::JobHeld { job, hold });

@@ -7,8 +7,8 @@ use crate::text::{
 };
 use crate::{ask, dependency, fixture, print, tell};
 use muster_model::{
-    ApplyError, Availability, Drain, EventKind, ForeignUse, Hold, JobId, JobUpdate, NodeTally,
-    Plan, Reason, State, Timestamp,
+    ApplyError, Availability, Drain, EventKind, ForeignUse, Hold, JobId, JobUpdate, LicenceHold,
+    NodeTally, Plan, Reason, State, Timestamp,
 };
 use std::sync::Arc;
 
@@ -86,6 +86,7 @@ pub const COMMANDS: &[&str] = &[
     "update",
     "checkpointed",
     "take-back",
+    "saturated",
     "drain",
     "resume",
     "down",
@@ -134,6 +135,7 @@ pub fn obey(lab: &mut Lab, scheduler: &mut dyn Scheduler, command: &str) -> Read
             return Ok(scheduler.queue(&lab.state, lab.now).into_iter().map(line).collect());
         }
         "foreign" => foreign(lab, rest)?,
+        "saturated" => saturated(lab, rest)?,
         "drain" | "resume" | "down" | "up" => of_nodes(lab, verb, rest)?,
         "why" | "help" | "tally" | "when" | "check" | "where" | "show" => {
             return ask::of_job(lab, scheduler, verb, rest);
@@ -228,6 +230,23 @@ fn foreign(lab: &mut Lab, words: &[Word]) -> Read<()> {
         Ok(())
     })?;
     lab.event(EventKind::NodeForeign { node, foreign })
+}
+
+/// `saturated LICENCE FILESYSTEM`: the licence is not given out any more; `none`, it is again.
+fn saturated(lab: &mut Lab, words: &[Word]) -> Read<()> {
+    let (name, rest) = named(words, "saturated LICENCE FILESYSTEM")?;
+    if !lab.state.licences.contains_key(name) {
+        let known: Vec<&str> = lab.state.licences.keys().map(String::as_str).collect();
+        return Err(ScenarioError::option("a licence", name, &known).at(&words[0]));
+    }
+    let filesystem = rest.first().map_or("none", |word| word.text.as_str());
+    let hold = (filesystem != "none").then(|| LicenceHold {
+        filesystem: filesystem.to_owned(),
+        figure: "93 % busy, more than 90 %".to_owned(),
+        since: lab.now,
+    });
+    let command = format!("saturated {}", tell::line(words));
+    lab.obeyed(&command, EventKind::LicenceHeld { name: name.to_owned(), hold })
 }
 
 fn of_nodes(lab: &mut Lab, verb: &str, words: &[Word]) -> Read<()> {

@@ -158,7 +158,8 @@ fn licence(words: &[Word]) -> Read<EventKind> {
         return Err(error.hint("write licence NAME TOTAL"));
     };
     let total = count_or_none(&total.text).map_err(|error| error.at(total))?;
-    Ok(EventKind::LicenceSet { licence: Licence { name: name.text.clone(), total } })
+    let licence = Licence { name: name.text.clone(), total, ..Licence::default() };
+    Ok(EventKind::LicenceSet { licence })
 }
 
 fn nodes(state: &State, words: &[Word]) -> Read<Vec<EventKind>> {

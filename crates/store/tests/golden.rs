@@ -164,7 +164,9 @@ fn events() -> Vec<EventKind> {
         EventKind::PartitionRemoved { name: "old".into() },
         EventKind::AccountSet { account: Account { name: "default".into(), ..Account::default() } },
         EventKind::QosSet { qos: Qos { name: "normal".into(), priority: 1, ..Qos::default() } },
-        EventKind::LicenceSet { licence: Licence { name: "sim".into(), total: 4 } },
+        EventKind::LicenceSet {
+            licence: Licence { name: "sim".into(), total: 4, ..Licence::default() },
+        },
         EventKind::AccountRemoved { name: "gone".into() },
         EventKind::QosRemoved { name: "gone".into() },
         EventKind::LicenceRemoved { name: "gone".into() },

@@ -3,7 +3,8 @@
 use super::limit_s;
 use crate::step::fold_hosts;
 use crate::{
-    DeviceView, ForeignView, LicenceView, NodeJob, NodeState, NodeView, PartitionView, SwitchView,
+    DeviceView, ForeignView, LicenceHeldView, LicenceView, NodeJob, NodeState, NodeView,
+    PartitionView, SwitchView,
 };
 use muster_model::placement::DeviceGrant;
 use muster_model::sharing::DeviceMode;
@@ -211,6 +212,11 @@ impl LicenceView {
             name: l.name.clone(),
             total: l.total,
             used: used.get(l.name.as_str()).copied().unwrap_or(0),
+            held: l.hold.as_ref().map(|hold| LicenceHeldView {
+                filesystem: hold.filesystem.clone(),
+                figure: hold.figure.clone(),
+                since_ms: hold.since,
+            }),
         };
         state.licences.values().map(view).collect()
     }

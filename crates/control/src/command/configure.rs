@@ -34,7 +34,7 @@ pub(super) fn configure(
         }
     }
     for licence in &site.licences {
-        if state.licences.get(&licence.name) != Some(licence) {
+        if state.licences.get(&licence.name).map(|known| known.total) != Some(licence.total) {
             events.push(EventKind::LicenceSet { licence: licence.clone() });
         }
     }

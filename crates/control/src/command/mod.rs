@@ -28,8 +28,8 @@ pub use target::JobRef;
 
 use crate::reservations::{self, ReservationOrder};
 use muster_model::{
-    EventKind, IdleGpus, Job, JobId, JobSpec, PartitionState, Payload, Seconds, SignalScope, State,
-    Timestamp,
+    EventKind, IdleGpus, Job, JobId, JobSpec, LicenceHold, PartitionState, Payload, Seconds,
+    SignalScope, State, Timestamp,
 };
 use muster_store::Blob;
 
@@ -157,6 +157,13 @@ pub enum Command {
         /// Its section is gone from the configuration.
         standing: bool,
     },
+    /// Give a licence out no more, or again (`None`). Admins only.
+    HoldLicence {
+        /// Its name.
+        name: String,
+        /// Why.
+        hold: Option<LicenceHold>,
+    },
     /// The configuration as a whole: what differs from the state becomes events. Admins only.
     Configure(Box<Site>),
 }
@@ -263,6 +270,7 @@ pub fn meaning(
         Command::DeleteReservation { name, standing } => {
             reservations::delete(state, principal, &name, standing)
         }
+        Command::HoldLicence { name, hold } => nodes::hold_licence(state, principal, name, hold),
         Command::Configure(site) => configure::configure(state, principal, &site),
     }
 }

@@ -2,7 +2,9 @@
 
 use super::limits::{TEXT_MAX, bad};
 use super::{CommandError, Meaning, Principal, admins_only};
-use muster_model::{Drain, EventKind, Node, Partition, PartitionState, State, Timestamp, nearest};
+use muster_model::{
+    Drain, EventKind, LicenceHold, Node, Partition, PartitionState, State, Timestamp, nearest,
+};
 use std::sync::Arc;
 
 fn named<'a>(state: &'a State, name: &str) -> Result<&'a Arc<Node>, CommandError> {
@@ -51,6 +53,23 @@ pub(super) fn resume(
             events.push(EventKind::NodeDrain { node: node.id, drain: None });
         }
     }
+    Ok(Meaning::changed(events))
+}
+
+pub(super) fn hold_licence(
+    state: &State,
+    principal: &Principal,
+    name: String,
+    hold: Option<LicenceHold>,
+) -> Result<Meaning, CommandError> {
+    admins_only(principal, "hold licences back")?;
+    let Some(known) = state.licences.get(&name) else {
+        let nearest = nearest(&name, state.licences.keys().map(String::as_str));
+        let nearest = nearest.map(str::to_owned);
+        return Err(CommandError::UnknownName { kind: "licence", name, nearest });
+    };
+    let same = known.hold == hold;
+    let events = if same { Vec::new() } else { vec![EventKind::LicenceHeld { name, hold }] };
     Ok(Meaning::changed(events))
 }
 

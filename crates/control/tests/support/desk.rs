@@ -26,7 +26,7 @@ impl Desk {
         let (writer, _) = Writer::open(Box::new(MemoryStore::default()), now).unwrap();
         let mut desk = Self { writer, now, orders: Vec::new() };
         let mut site = site(&nodes(2, 4));
-        site.licences = vec![Licence { name: "sim".to_owned(), total: 4 }];
+        site.licences = vec![Licence { name: "sim".to_owned(), total: 4, ..Licence::default() }];
         desk.ask(&root(), Command::Configure(Box::new(site))).unwrap();
         let mut open = desk.writer.begin(now);
         let listing = Inventory { nodes: nodes(2, 4), ..Inventory::default() };

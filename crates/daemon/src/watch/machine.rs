@@ -23,7 +23,7 @@ impl Watch {
 }
 
 /// A snapshot, and the one before it with the time that passed in between.
-fn of(before: Option<(Duration, &Snapshot)>, now: &Snapshot) -> MachineView {
+pub(super) fn of(before: Option<(Duration, &Snapshot)>, now: &Snapshot) -> MachineView {
     let seconds = before.map(|(passed, _)| passed.as_secs_f64());
     let mut view = MachineView { now_ms: App::now(), seconds, ..MachineView::default() };
     let silent = now.reports.iter().filter_map(|report| match &report.outcome {

@@ -10,6 +10,7 @@ mod kept;
 mod machine;
 pub(crate) mod report;
 mod sample;
+pub(crate) mod saturation;
 mod series;
 
 use crate::app::App;

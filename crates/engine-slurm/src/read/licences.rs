@@ -13,5 +13,5 @@ fn licence(record: &Record) -> Result<Licence, String> {
     let total: u32 = record.number("Total")?.unwrap_or(0);
     // From 22.05 on: what a licence server said that others have.
     let lost: u32 = record.number("LastDeficit")?.unwrap_or(0);
-    Ok(Licence { name, total: total.saturating_sub(lost) })
+    Ok(Licence { name, total: total.saturating_sub(lost), ..Licence::default() })
 }

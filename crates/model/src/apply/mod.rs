@@ -7,7 +7,9 @@ mod reservations;
 mod run;
 mod turns;
 
-use crate::{Event, EventKind, Job, JobId, Node, NodeId, State, Taint, TaintEffect, Timestamp};
+use crate::{
+    Event, EventKind, Job, JobId, Licence, Node, NodeId, State, Taint, TaintEffect, Timestamp,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -103,7 +105,15 @@ impl State {
                 self.qos.insert(qos.name.clone(), Arc::new(qos.clone()));
             }
             EventKind::LicenceSet { licence } => {
-                self.licences.insert(licence.name.clone(), licence.clone());
+                // A hold comes from what is measured, not from the site.
+                let hold = self.licences.get(&licence.name).and_then(|known| known.hold.clone());
+                let licence = Licence { hold, ..licence.clone() };
+                self.licences.insert(licence.name.clone(), licence);
+            }
+            EventKind::LicenceHeld { name, hold } => {
+                if let Some(licence) = self.licences.get_mut(name) {
+                    licence.hold.clone_from(hold);
+                }
             }
             EventKind::BudgetSet { budget } => {
                 self.budgets.insert(budget.name.clone(), Arc::new(budget.clone()));

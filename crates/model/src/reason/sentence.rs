@@ -107,6 +107,9 @@ impl fmt::Display for Reason {
             Self::Licences { name, wanted, free } => {
                 write!(f, "needs {} {name}; {free} are free", plural(u64::from(*wanted), "licence"))
             }
+            Self::FilesystemBusy { licence, filesystem, figure, .. } => {
+                write!(f, "licence {licence} is held back: filesystem {filesystem} is {figure}")
+            }
             Self::LicencesNeverEnough { name, wanted, total } => {
                 write!(f, "needs {wanted} of licence {name}; there are {total}")
             }

@@ -49,6 +49,7 @@ fn waiting(id: u32, name: &str, word: &str) -> QueueRow {
             data: None,
             held_by: Vec::new(),
             until_ms: None,
+            since_ms: None,
         }),
         started_ms: None,
         ended_ms: None,

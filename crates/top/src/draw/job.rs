@@ -70,6 +70,7 @@ fn told<'a>(app: &App, detail: &Detail, width: usize) -> Vec<Line<'a>> {
     lines.pair("owner", &format!("{} ({}, QOS {})", row.user, row.account, row.qos));
     lines.pair("message", &detail.view.message);
     let idle = row.detail.as_ref().and_then(|detail| detail.idle.as_ref());
+    let idle = idle.filter(|idle| idle.taken_s.is_none());
     lines.pair("GPUs", &idle.map(|idle| idle.told(at)).unwrap_or_default());
     lines.pair("submitted", &at(row.submitted_ms));
     lines.pair("started", &row.started_ms.map(at).unwrap_or_default());
@@ -101,6 +102,7 @@ fn waits(app: &App, why: &WhyView, lines: &mut Lines<'_>) {
     let at = |at: Timestamp| words::instant(at, app.seen.now, &app.zone);
     for reason in &why.reasons {
         lines.pair("because", &format!("{} [{}]", reason.text, reason.code));
+        lines.pair("since", &reason.since_ms.map(at).unwrap_or_default());
     }
     let start = match (why.expected_ms, why.latest_ms) {
         (Some(first), Some(last)) if first != last => format!("{} to {}", at(first), at(last)),
