@@ -103,7 +103,7 @@ section! {
         /// running jobs nothing is read.
         watch_period: Duration = Duration(30), "duration";
         /// Look at this machine every minute, and drain its nodes where a GPU reports an Xid that demands it or asks
-        /// for recovery, where a link flaps, or where the disk with the state directory is full.
+        /// for recovery or is lost, where a link flaps, or where the disk with the state directory is full.
         health_drain: bool = false, "true or false";
         /// What becomes of a running job all of whose GPUs do nothing: `off`, `notify` (its owner is told), `requeue`
         /// (told, then put back in the queue and held; cancelled where it may not be put back) or `cancel`.

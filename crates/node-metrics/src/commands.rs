@@ -33,10 +33,28 @@ pub(crate) struct Question<'a> {
     pub(crate) input: &'a str,
 }
 
-/// The answer to a question.
+/// What a tool said, and why it failed after that, where it did.
+pub(crate) struct Said {
+    /// All that it said.
+    pub(crate) text: String,
+    /// How it ended, where that was no success.
+    pub(crate) failed: Option<String>,
+}
+
+/// The answer to a question, of a tool that ended well.
 pub(crate) fn ask(root: &Path, question: &Question<'_>) -> Result<String, ReadError> {
+    let said = ask_anyway(root, question)?;
+    match said.failed {
+        None => Ok(said.text),
+        Some(why) => Err(ReadError::Failed(question.program.to_owned(), why)),
+    }
+}
+
+/// What a tool says, also where it fails after that: of what it could see it may have told.
+pub(crate) fn ask_anyway(root: &Path, question: &Question<'_>) -> Result<Said, ReadError> {
     if root != Path::new("/") {
-        return read_up_to(root, &format!("commands/{}", question.name), ANSWER_BYTES_MAX);
+        let text = read_up_to(root, &format!("commands/{}", question.name), ANSWER_BYTES_MAX)?;
+        return Ok(Said { text, failed: None });
     }
     let absent = || ReadError::Absent(question.program.to_owned());
     let program = find(question.program).ok_or_else(absent)?;
@@ -50,7 +68,7 @@ fn find(program: &str) -> Option<PathBuf> {
     places.map(|place| place.join(program)).find(|file| file.is_file())
 }
 
-fn run(program: &Path, question: &Question<'_>, limit: Duration) -> Result<String, String> {
+fn run(program: &Path, question: &Question<'_>, limit: Duration) -> Result<Said, String> {
     let mut child = Command::new(program)
         .args(question.arguments)
         .env("LC_ALL", "C")
@@ -78,8 +96,7 @@ fn run(program: &Path, question: &Question<'_>, limit: Duration) -> Result<Strin
     let answer = answer.map_err(|_| "it took too long and was ended".to_owned())?;
     let _ = reader.join();
     let bytes = answer.map_err(|error| error.to_string())?;
-    ended?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(Said { text: String::from_utf8_lossy(&bytes).into_owned(), failed: ended.err() })
 }
 
 fn end(child: &mut Child) -> Result<(), String> {
@@ -89,7 +106,7 @@ fn end(child: &mut Child) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Question, ask, run};
+    use super::{Question, ask, ask_anyway, run};
     use crate::files::ReadError;
     use crate::test_tree::tree;
     use std::time::Duration;
@@ -113,6 +130,15 @@ mod tests {
     fn a_tool_that_hangs_is_ended() {
         let question = shell(&["-c", "exec tail -f /dev/null"]);
         let hung = run("/bin/sh".as_ref(), &question, Duration::from_millis(1));
-        assert_eq!(hung, Err("it took too long and was ended".to_owned()));
+        assert_eq!(hung.err().as_deref(), Some("it took too long and was ended"));
+    }
+
+    #[test]
+    fn what_a_tool_said_before_it_failed_is_not_lost() {
+        let fails = shell(&["-c", "echo most of it; exit 3"]);
+        let said = ask_anyway("/".as_ref(), &fails).expect("an answer");
+        assert_eq!(said.text, "most of it\n");
+        assert_eq!(said.failed.as_deref(), Some("it ended with exit status: 3"));
+        assert!(ask("/".as_ref(), &fails).is_err());
     }
 }

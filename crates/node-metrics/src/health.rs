@@ -3,9 +3,10 @@
 //! Signs count from the first look on: what the kernel's log says of the time before may long be
 //! mended. Each is told once, when it comes; a disk that is full again after it was not, again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::collector::{Part, Snapshot};
+use crate::gpu::state::GpuState;
 
 /// A link that was lost so often within [`FLAP_SECONDS`] flaps.
 pub const FLAP_LOSSES: u64 = 3;
@@ -25,11 +26,25 @@ pub struct Health {
     links: BTreeMap<String, Vec<(f64, u64)>>,
     /// GPUs whose driver asks for recovery.
     ill: BTreeMap<String, u8>,
+    /// GPUs that cannot be reached.
+    lost: BTreeSet<String>,
     /// The disk was full.
     full: bool,
 }
 
 impl Health {
+    /// A GPU that cannot be reached any more; one that is back may be lost again.
+    fn reached(&mut self, gpu: &GpuState) -> Option<String> {
+        let address = gpu.pci.clone().unwrap_or_default();
+        let name = if gpu.uuid.is_empty() { address } else { gpu.uuid.clone() };
+        if !gpu.lost {
+            self.lost.remove(&name);
+            return None;
+        }
+        let told = format!("GPU {name} is lost");
+        self.lost.insert(name).then_some(told)
+    }
+
     /// What is new at an instant, in seconds on any clock that only goes forward: each as a
     /// sentence. `free` is the share that is free where jobs write.
     pub fn look(&mut self, at: f64, snapshot: &Snapshot, free: Option<f64>) -> Vec<String> {
@@ -50,6 +65,7 @@ impl Health {
                 }
                 Part::Gpus(all) => {
                     for gpu in all {
+                        found.extend(self.reached(gpu));
                         let action = gpu.recovery_action.unwrap_or(0);
                         let before = self.ill.insert(gpu.uuid.clone(), action);
                         if action > 0 && before.unwrap_or(0) == 0 {
@@ -154,6 +170,20 @@ mod tests {
         assert!(health.look(120.0, &gpu(Some(1)), None).is_empty());
         assert!(health.look(180.0, &gpu(Some(0)), None).is_empty());
         assert_eq!(health.look(240.0, &gpu(Some(2)), None).len(), 1);
+    }
+
+    #[test]
+    fn a_gpu_that_is_lost_is_told_once_and_again_when_it_was_back() {
+        let gpu = |lost| {
+            let gpu = GpuState { uuid: "GPU-a".to_owned(), lost, ..<_>::default() };
+            snapshot(Part::Gpus(vec![gpu]))
+        };
+        let mut health = Health::default();
+        let told: Vec<usize> = [false, true, true, false, true]
+            .into_iter()
+            .map(|lost| health.look(0.0, &gpu(lost), None).len())
+            .collect();
+        assert_eq!(told, [0, 1, 0, 0, 1]);
     }
 
     #[test]

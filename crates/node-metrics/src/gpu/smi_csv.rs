@@ -37,6 +37,9 @@ pub const FIELDS: [&str; 24] = [
 /// A GPU that says so in a cell does not work.
 const LOST: [&str; 3] = ["[Unknown Error]", "[GPU is lost]", "[GPU requires reset]"];
 
+/// How a line begins that stands in the place of a GPU's row, or before all of them.
+const NO_HANDLE: &str = "Unable to determine the device handle for GPU";
+
 const MIB: f64 = 1_048_576.0;
 
 /// The fields of [`FIELDS`] that a driver's help lists.
@@ -48,16 +51,20 @@ pub fn known_fields(help: &str) -> Vec<&'static str> {
 /// The GPUs of an answer.
 ///
 /// # Errors
-/// It has no header.
+/// It has no header and tells of no GPU that is lost.
 pub fn parse(text: &str, skipped: &mut Skipped) -> Result<Vec<GpuState>, ReadError> {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let mut found: Vec<GpuState> = text.lines().filter_map(lost).collect();
+    let rest = |line: &&str| !line.trim().is_empty() && lost(line).is_none();
+    let mut lines = text.lines().filter(rest);
     let header: Vec<&str> = lines.next().map(columns).unwrap_or_default();
     let names: Vec<&str> =
         header.iter().map(|name| name.split(" [").next().unwrap_or(name)).collect();
     if !names.contains(&"index") && !names.contains(&"uuid") {
-        return Err(ReadError::Garbled("nvidia-smi --query-gpu".to_owned()));
+        return match found.is_empty() {
+            true => Err(ReadError::Garbled("nvidia-smi --query-gpu".to_owned())),
+            false => Ok(found),
+        };
     }
-    let mut found = Vec::new();
     for line in lines {
         let cells = columns(line);
         if cells.len() < names.len() {
@@ -67,6 +74,17 @@ pub fn parse(text: &str, skipped: &mut Skipped) -> Result<Vec<GpuState>, ReadErr
         found.push(gpu(&names, &cells));
     }
     Ok(found)
+}
+
+/// The GPU that a line says cannot be reached any more: by its address, all that is known of it.
+fn lost(line: &str) -> Option<GpuState> {
+    let words = line.trim().strip_prefix(NO_HANDLE)?.split_whitespace();
+    let address = |word: &str| {
+        let word = word.trim_matches(':');
+        (word.matches(':').count() == 2 && word.contains('.')).then(|| short_address(word))
+    };
+    let pci = words.take(2).find_map(address);
+    Some(GpuState { pci, lost: true, ..GpuState::default() })
 }
 
 fn columns(line: &str) -> Vec<&str> {
@@ -150,6 +168,30 @@ mod tests {
             (None, true, Some(1))
         );
         assert!(parse("", &mut skipped).is_err() && parse("x, y\n1, 2", &mut skipped).is_err());
+    }
+
+    #[test]
+    fn a_gpu_that_is_lost_takes_no_other_with_it() {
+        let row = "index, uuid, temperature.gpu\n0, GPU-a, 40\n";
+        // As drivers of several years write it; the last words differ.
+        for line in [
+            "Unable to determine the device handle for GPU 0000:C1:00.0: GPU is lost.  Reboot",
+            "Unable to determine the device handle for GPU0000:C1:00.0: Unknown Error",
+            "Unable to determine the device handle for GPU1: 0000:C1:00.0: Unknown Error",
+        ] {
+            let mut skipped = Skipped::default();
+            for text in [format!("{line}\n{row}"), format!("{row}{line}\n")] {
+                let found = parse(&text, &mut skipped).expect("gpus");
+                let told: Vec<_> =
+                    found.iter().map(|gpu| (gpu.lost, gpu.pci.as_deref(), &*gpu.uuid)).collect();
+                assert_eq!(told, [(true, Some("0000:c1:00.0"), ""), (false, None, "GPU-a")]);
+            }
+            // Some say nothing else.
+            assert!(parse(line, &mut skipped).expect("gpus")[0].lost);
+            assert_eq!(skipped.count, 0);
+        }
+        let bare = "Unable to determine the device handle for GPU";
+        assert_eq!(parse(bare, &mut Skipped::default()).expect("gpus")[0].pci, None);
     }
 
     #[test]

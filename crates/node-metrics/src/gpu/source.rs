@@ -1,6 +1,7 @@
 //! Where the state of GPUs comes from: the vendor's library, its tool, the kernel's files, or an
 //! exporter that asks already.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use super::state::GpuState;
 use super::{amd, dcgm, smi_csv, smi_xml};
-use crate::commands::{Question, ask};
+use crate::commands::{Question, ask, ask_anyway};
 use crate::files::{ReadError, Skipped};
 
 /// A library that failed is tried again after so many readings.
@@ -40,12 +41,22 @@ pub struct Gpus {
     library: Option<Box<dyn GpuLibrary>>,
     wait: u32,
     fields: Option<Vec<&'static str>>,
+    /// By address, what each GPU is called: one that is lost has an address only.
+    names: BTreeMap<String, (String, Option<u32>)>,
 }
 
 impl Gpus {
     /// Those below a root; `exporter` is the `host:port` of a DCGM exporter to read instead.
     pub fn new(root: &Path, exporter: Option<String>, load: Load) -> Self {
-        Self { root: root.to_owned(), exporter, load, library: None, wait: 0, fields: None }
+        Self {
+            root: root.to_owned(),
+            exporter,
+            load,
+            library: None,
+            wait: 0,
+            fields: None,
+            names: BTreeMap::new(),
+        }
     }
 
     /// What they do now.
@@ -62,6 +73,7 @@ impl Gpus {
             Some(found) => Ok(found),
             None => self.by_tool(skipped),
         };
+        let nvidia = nvidia.map(|found| self.named(found));
         match (nvidia, amd::gpus(&self.root)) {
             (Ok(mut nvidia), Ok(amd)) => {
                 nvidia.extend(amd);
@@ -70,6 +82,19 @@ impl Gpus {
             (Ok(found), Err(_)) | (Err(ReadError::Absent(_)), Ok(found)) => Ok(found),
             (Err(why), _) => Err(why),
         }
+    }
+
+    /// The same, where those that are lost have the names that they had before.
+    fn named(&mut self, mut found: Vec<GpuState>) -> Vec<GpuState> {
+        for gpu in &mut found {
+            let Some(pci) = &gpu.pci else { continue };
+            if !gpu.uuid.is_empty() {
+                self.names.insert(pci.clone(), (gpu.uuid.clone(), gpu.index));
+            } else if let Some((uuid, index)) = self.names.get(pci) {
+                (gpu.uuid, gpu.index) = (uuid.clone(), *index);
+            }
+        }
+        found
     }
 
     fn by_library(&mut self) -> Option<Vec<GpuState>> {
@@ -111,11 +136,20 @@ impl Gpus {
         }
         let fields = self.fields.as_deref().unwrap_or_default().join(",");
         let query = format!("--query-gpu={fields}");
-        let answer = ask(&self.root, &question("nvidia-smi.csv", &[&query, "--format=csv"]));
-        if answer.is_err() {
+        let arguments = [&*query, "--format=csv"];
+        let answer = ask_anyway(&self.root, &question("nvidia-smi.csv", &arguments));
+        if !matches!(&answer, Ok(said) if said.failed.is_none()) {
             self.fields = None;
         }
-        smi_csv::parse(&answer?, skipped)
+        let said = answer?;
+        let found = smi_csv::parse(&said.text, skipped);
+        match said.failed {
+            // It fails with one GPU that is lost, and tells of the others all the same.
+            Some(why) if !found.as_ref().is_ok_and(|all| all.iter().any(|gpu| gpu.lost)) => {
+                Err(ReadError::Failed("nvidia-smi".to_owned(), why))
+            }
+            _ => found,
+        }
     }
 }
 
@@ -199,6 +233,20 @@ mod tests {
         let mut gpus = Gpus::new(root.path(), None, Box::new(|| Err(String::new())));
         let found = gpus.read(&mut Skipped::default()).expect("gpus");
         assert_eq!((found.len(), found[0].temperature), (2, Some(40.0)));
+    }
+
+    #[test]
+    fn a_gpu_that_is_lost_keeps_its_name() {
+        let root = tree(
+            "commands/nvidia-smi.csv: index, uuid, pci.bus_id\\n3, GPU-a, 00000000:C1:00.0\\n",
+        );
+        let mut gpus = Gpus::new(root.path(), None, Box::new(|| Err(String::new())));
+        assert_eq!(gpus.read(&mut Skipped::default()).expect("gpus")[0].uuid, "GPU-a");
+        let lost = "Unable to determine the device handle for GPU0000:C1:00.0: Unknown Error\n";
+        std::fs::write(root.path().join("commands/nvidia-smi.csv"), lost).expect("written");
+        let gpu = gpus.read(&mut Skipped::default()).expect("gpus").remove(0);
+        assert_eq!((gpu.lost, &*gpu.uuid, gpu.index), (true, "GPU-a", Some(3)));
+        assert_eq!((gpu.busy, gpu.memory_used), (None, None));
     }
 
     #[test]
