@@ -5,10 +5,10 @@
 //! the engine that runs jobs there.
 
 mod connect;
+pub mod dra;
 mod error;
 pub mod lease;
 pub mod mirror;
-pub mod quantity;
 pub mod read;
 pub mod run;
 mod watch;
@@ -16,3 +16,4 @@ pub mod write;
 
 pub use connect::Cluster;
 pub use error::K8sError;
+pub use muster_devices::quantity;

@@ -3,12 +3,14 @@
 //! Each kind is listed in pages and then watched; a watch that broke is taken up where it ended or
 //! listed anew. Pods that are over are not asked for.
 
+use crate::dra;
 use crate::mirror::{Change, Kind};
 use crate::read::{GangName, GroupKind, budget, claim, group, storage_class, volume};
 use crate::{Cluster, K8sError};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
@@ -23,6 +25,9 @@ const PAGE: u32 = 500;
 
 /// The pods that still need something.
 const LIVE: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// The API group of devices, and its version that is understood.
+const DEVICES: (&str, &str) = ("resource.k8s.io", "v1");
 
 /// The API groups in which groups of pods are told.
 const GROUPS: [(&str, GroupKind); 3] = [
@@ -99,10 +104,44 @@ impl Cluster {
             |c| vec![Change::Class(c.name_any(), storage_class(&c))],
             to.clone(),
         );
+        kinds.extend(self.watch_devices(&to).await?);
         let live = config().fields(LIVE);
         let pods = Api::<Pod>::all(client());
         follow(pods, Kind::Pod, live, |pod| vec![Change::Pod(Box::new(pod))], to);
         Ok(kinds)
+    }
+
+    /// Watches devices and claims where the cluster has them in the form that is understood.
+    async fn watch_devices(&self, to: &mpsc::Sender<Change>) -> Result<Vec<Kind>, K8sError> {
+        let groups = self.client.list_api_groups().await?;
+        let mut found = groups.groups.iter().filter(|group| group.name == DEVICES.0);
+        if !found.any(|group| group.versions.iter().any(|one| one.version == DEVICES.1)) {
+            return Ok(Vec::new());
+        }
+        let client = || self.client.clone();
+        let told = |told: dra::Told| vec![Change::Devices(told)];
+        follow(
+            Api::<ResourceSlice>::all(client()),
+            Kind::Slice,
+            watcher::Config::default(),
+            move |one| told(dra::Told::Slice(Box::new(dra::slice(&one)))),
+            to.clone(),
+        );
+        follow(
+            Api::<DeviceClass>::all(client()),
+            Kind::DeviceClass,
+            watcher::Config::default(),
+            move |one| told(dra::Told::Class(one.name_any(), Box::new(dra::class(&one)))),
+            to.clone(),
+        );
+        follow(
+            Api::<ResourceClaim>::all(client()),
+            Kind::ResourceClaim,
+            watcher::Config::default(),
+            move |one| told(dra::Told::Claim(Box::new(dra::resource_claim(&one)))),
+            to.clone(),
+        );
+        Ok(vec![Kind::Slice, Kind::DeviceClass, Kind::ResourceClaim])
     }
 
     /// `PodGroup` as an API group has it, in the version that it prefers; `None` where the cluster

@@ -4,6 +4,7 @@
 //! Each test has a scheduler name, a namespace and tainted nodes of its own, so that they do not
 //! meet each other.
 
+mod claims;
 mod manifest;
 
 use futures::StreamExt;

@@ -4,6 +4,7 @@
 //! people know; then what muster adds: when it is expected to start, and the smallest changes that
 //! would start it now.
 
+use muster_engine_k8s::dra::is_counted;
 use muster_engine_k8s::mirror::Mirror;
 use muster_engine_k8s::read::is_port;
 use muster_model::{Job, NodeCause, NodeTally, Request, RuleKind, Timestamp};
@@ -47,6 +48,7 @@ fn counts(request: &Request, tally: &[NodeTally]) -> String {
 /// A cause in the default scheduler's words where it has any.
 fn word(request: &Request, cause: &NodeCause) -> String {
     let short = |resource: &str| match resource {
+        claims if is_counted(claims) => "cannot allocate all claims".to_owned(),
         "cpus" => "Insufficient cpu".to_owned(),
         "pods" => "Too many pods".to_owned(),
         "gpus" => {

@@ -190,6 +190,7 @@ mod tests {
             uid: String::new(),
             created: Timestamp::from_secs(97),
             node: "n1".to_owned(),
+            claims: Vec::new(),
         };
         let tell = Tell { pod: bind.pod.clone(), uid: String::new(), message: String::new() };
         for happened in [

@@ -1,6 +1,7 @@
 //! The loop: hear, plan, bind, tell.
 
 use crate::scheduler::{Bind, Evict, Nominate, Scheduler, Tell, Turn};
+use muster_engine_k8s::dra::{ClaimKey, Written};
 use muster_engine_k8s::lease::{Candidate, Term};
 use muster_engine_k8s::mirror::{Change, Kind};
 use muster_engine_k8s::write::Note;
@@ -51,7 +52,7 @@ impl Default for Settings {
 }
 
 /// What happened, for whoever looks on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Happened {
     /// It schedules from here on.
     Leads,
@@ -106,6 +107,8 @@ enum Tried {
     Bind(Bind, Duration, Result<(), K8sError>),
     /// Telling a pod to end.
     Evict(Evict, Result<(), K8sError>),
+    /// What became of the claims of a pod that was to be bound.
+    Claims(Vec<(ClaimKey, Written)>),
 }
 
 /// Schedules until the term is over, or `stop` says so.
@@ -243,6 +246,7 @@ impl<L: Fn(Happened) + Send + Sync + 'static> Lead<L> {
             Tried::Bind(bind, _, Err(error)) => {
                 (self.scheduler.not_bound(bind.job, now()), Happened::NotBound(bind, error))
             }
+            Tried::Claims(claims) => return self.scheduler.written(claims),
             // One that is gone makes its room as it is.
             Tried::Evict(evict, Ok(()) | Err(K8sError::Gone(_))) => {
                 (Ok(()), Happened::Evicted(evict))
@@ -329,11 +333,12 @@ impl Writer {
         let (writer, decided) = (self.clone(), Instant::now());
         tokio::spawn(async move {
             let Ok(slot) = writer.slots.acquire().await else { return };
-            let outcome = writer.try_bind(&bind).await;
+            let (outcome, claims) = writer.reserve_and_bind(&bind).await;
             let took = decided.elapsed();
             let note = outcome.is_ok().then(|| note_of(&bind));
             if let Some(note) = note {
                 // Nobody listens any more once the term is over.
+                let _ = tried.send(Tried::Claims(claims));
                 let _ = tried.send(Tried::Bind(bind, took, outcome));
                 let noted = writer.cluster.note(&note, &writer.name).await;
                 noted.unwrap_or_else(|error| tracing::debug!(%error, "event"));
@@ -341,6 +346,7 @@ impl Writer {
             }
             drop(slot);
             sleep(BACK_OFF).await;
+            let _ = tried.send(Tried::Claims(claims));
             let _ = tried.send(Tried::Bind(bind, took, outcome));
         });
     }
@@ -396,6 +402,30 @@ impl Writer {
             let said = writer.cluster.nominate(&pod, &uid, node.as_deref()).await;
             said.unwrap_or_else(|error| tracing::debug!(%error, %pod, "nominated node"));
         });
+    }
+
+    /// Writes the claims of a pod, then binds it; says what became of each claim.
+    async fn reserve_and_bind(
+        &self,
+        bind: &Bind,
+    ) -> (Result<(), K8sError>, Vec<(ClaimKey, Written)>) {
+        let mut claims = Vec::with_capacity(bind.claims.len());
+        for (at, one) in bind.claims.iter().enumerate() {
+            let written = match self.term.check() {
+                Ok(()) => self.cluster.reserve(one, &bind.pod, &bind.uid).await,
+                Err(error) => Err((error, Written::No)),
+            };
+            match written {
+                Ok(version) => claims.push((one.claim.clone(), Written::Yes(version))),
+                Err((error, written)) => {
+                    claims.push((one.claim.clone(), written));
+                    let rest = bind.claims[at + 1..].iter();
+                    claims.extend(rest.map(|one| (one.claim.clone(), Written::No)));
+                    return (Err(error), claims);
+                }
+            }
+        }
+        (self.try_bind(bind).await, claims)
     }
 
     async fn try_bind(&self, bind: &Bind) -> Result<(), K8sError> {

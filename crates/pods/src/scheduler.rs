@@ -1,6 +1,7 @@
 //! What is to be done now: which pods are bound to which nodes, and what waiting ones are told.
 
 use crate::message;
+use muster_engine_k8s::dra::{ClaimKey, Reserve, Written};
 use muster_engine_k8s::mirror::{Change, Mirror};
 use muster_engine_k8s::read::{PodKey, PodRecord};
 use muster_engine_k8s::write;
@@ -25,7 +26,7 @@ const TOLD_MAX: usize = 512;
 const TURN_STEPS: u64 = 500_000;
 
 /// A pod that is to be bound. Its room is taken already.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Bind {
     /// Its job.
     pub job: JobId,
@@ -37,6 +38,8 @@ pub struct Bind {
     pub created: Timestamp,
     /// The node.
     pub node: String,
+    /// Claims that are written before.
+    pub claims: Vec<Reserve>,
 }
 
 /// A pod that is told why it waits.
@@ -77,7 +80,7 @@ pub struct Nominate {
 }
 
 /// What one turn decided.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
     /// Pods to bind, a gang's one after the other.
     pub bind: Vec<Bind>,
@@ -141,6 +144,11 @@ impl Scheduler {
         self.mirror.stays(job, now)
     }
 
+    /// What became of the claims of a pod that was to be bound.
+    pub fn written(&mut self, claims: Vec<(ClaimKey, Written)>) {
+        self.mirror.written(claims);
+    }
+
     /// A binding was not made: the pod waits again.
     ///
     /// # Errors
@@ -170,8 +178,11 @@ impl Scheduler {
         }
         let mut started = Vec::new();
         for starts in sound(&plan, &broken) {
+            // Where devices are lacking after all they are planned anew, with what is there now.
+            let Ok(mut claims) = self.mirror.give(starts) else { continue };
             for start in starts {
-                if let Some(bind) = self.bind(start) {
+                if let Some(mut bind) = self.bind(start) {
+                    bind.claims = claims.remove(&start.job).unwrap_or_default();
                     self.mirror.assume(start.job, &start.placement, start.time_limit, now)?;
                     self.looked.remove(&bind.pod);
                     turn.bind.push(bind);
@@ -246,6 +257,7 @@ impl Scheduler {
             uid: pod.uid.clone(),
             created: pod.created,
             node: node.name.clone(),
+            claims: Vec::new(),
         })
     }
 
@@ -270,7 +282,10 @@ impl Scheduler {
                 if texts.len() >= EXPLAINED_MAX {
                     continue;
                 }
-                let text = message::of(&mut self.planner, &self.mirror, &job, now);
+                let mut text = message::of(&mut self.planner, &self.mirror, &job, now);
+                if let Some(why) = self.mirror.complaint(&record.key) {
+                    text = format!("{text} Of its resource claims: {why}.");
+                }
                 texts.insert(shape.clone(), text);
             }
             let text = texts.get(&shape).filter(|text| !text.is_empty());

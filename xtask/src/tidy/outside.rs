@@ -50,6 +50,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rusqlite", &["store"]),
     ("sqlx", &["store"]),
     ("tokio-postgres", &["store"]),
+    ("cel", &["devices"]),
     ("kube", &["engine-k8s"]),
     ("k8s-openapi", &["engine-k8s"]),
     ("axum", &["daemon"]),

@@ -1,5 +1,6 @@
 //! What the API server tells, one change at a time.
 
+use crate::dra;
 use crate::read::{Claim, Context, GangName, Group, GroupKind, Places, StorageClass};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use muster_model::{DisruptionBudget, Labels};
@@ -24,6 +25,12 @@ pub enum Kind {
     Volume,
     /// Storage classes.
     Class,
+    /// Slices of devices.
+    Slice,
+    /// Classes of devices.
+    DeviceClass,
+    /// Claims of devices.
+    ResourceClaim,
 }
 
 /// One change.
@@ -47,6 +54,8 @@ pub enum Change {
     Volume(String, Places),
     /// A storage class.
     Class(String, StorageClass),
+    /// Devices and claims of them.
+    Devices(dra::Told),
     /// An object is gone: its kind, namespace (empty where it has none) and name.
     Gone(Kind, String, String),
     /// A listing is complete: these, by namespace and name, are all that there are.
@@ -86,6 +95,7 @@ pub(super) fn only(context: &mut Context, kind: Kind, names: &BTreeSet<(String, 
         Kind::Class => context.classes.retain(|name, _| has(name)),
         Kind::Claim => context.claims.retain(|name, _| names.contains(name)),
         Kind::Node | Kind::Pod | Kind::Budget | Kind::Group(_) => {}
+        Kind::Slice | Kind::DeviceClass | Kind::ResourceClaim => {}
     }
     sizes(context) != before
 }

@@ -5,12 +5,14 @@
 //! cannot tell again, but what was decided and is on its way there (*assumed*).
 
 mod change;
+mod claims;
 mod gangs;
 mod placed;
 mod room;
 
 pub use change::{Change, Kind};
 
+use crate::dra::Ledger;
 use crate::read::{
     Context, EVERYWHERE, GangName, Group, PARTITION, PodKey, PodRecord, budget_name,
     node as read_node, pod as read_pod,
@@ -59,6 +61,8 @@ pub struct Mirror {
     users: BTreeMap<String, u32>,
     /// Pods that are bound to a node that is not known.
     homeless: BTreeMap<String, BTreeSet<PodKey>>,
+    /// Who has which devices of claims.
+    devices: Ledger,
     /// The partition lacks a node, or has one that is gone.
     partition_stale: bool,
 }
@@ -77,6 +81,7 @@ impl Mirror {
             members: BTreeMap::new(),
             users: BTreeMap::new(),
             homeless: BTreeMap::new(),
+            devices: Ledger::default(),
             partition_stale: true,
         }
     }
@@ -139,7 +144,14 @@ impl Mirror {
             Change::Pod(pod) => self.set_pod(&pod, now),
             Change::Gone(Kind::Node, _, name) => self.remove_node(&name, now),
             Change::Gone(Kind::Pod, namespace, name) => {
-                self.remove_pod(&PodKey { namespace, name }, now)
+                let key = PodKey { namespace, name };
+                self.devices.forget(&key);
+                self.remove_pod(&key, now)
+            }
+            Change::Devices(_)
+            | Change::Gone(Kind::Slice | Kind::DeviceClass | Kind::ResourceClaim, ..) => {
+                self.take_devices(change);
+                Ok(())
             }
             Change::Budget(budget) => self.set_budget(budget, now),
             Change::Gone(Kind::Budget, namespace, name) => {
@@ -180,6 +192,7 @@ impl Mirror {
             });
             self.apply(now, EventKind::PartitionSet { partition })?;
         }
+        self.settle_claims(now)?;
         self.apply(now, EventKind::Round)
     }
 
@@ -218,7 +231,13 @@ impl Mirror {
         if entry.record.node.is_some() {
             return Ok(());
         }
+        let told = entry.record.depends.clone();
         let record = entry.record.clone();
+        self.devices.not_given(&key);
+        let record = match told {
+            Some(told) => PodRecord { told: record.told, ..self.read(&told) },
+            None => record,
+        };
         self.remove_pod(&key, now)?;
         self.enter(record, now)
     }
@@ -239,11 +258,13 @@ impl Mirror {
         let known = self.state.index.node_by_name.get(&name).copied();
         node.id = known.unwrap_or(NodeId(self.state.next_node));
         node.labels.insert(EVERYWHERE.to_owned(), String::new());
+        self.keep_counts(&mut node);
         // Heartbeats tell nothing new.
         if known.and_then(|id| self.state.nodes.get(&id)).is_some_and(|old| **old == node) {
             return Ok(());
         }
         self.partition_stale |= known.is_none();
+        self.devices.node_changed(&name);
         let id = node.id;
         self.apply(now, EventKind::NodeSet { node: Box::new(node) })?;
         self.deal_again(id, now)?;
@@ -288,6 +309,7 @@ impl Mirror {
             }
         };
         Arc::make_mut(&mut record.ask.job).owner.uid = uid;
+        self.add_claims(told, &mut record);
         record
     }
 
@@ -523,7 +545,10 @@ impl Mirror {
                 let is_gone =
                     |key: &&PodKey| !names.contains(&(key.namespace.clone(), key.name.clone()));
                 let gone: Vec<PodKey> = self.entries.keys().filter(is_gone).cloned().collect();
-                gone.iter().try_for_each(|key| self.remove_pod(key, now))
+                gone.iter().try_for_each(|key| {
+                    self.devices.forget(key);
+                    self.remove_pod(key, now)
+                })
             }
             Kind::Budget => {
                 let there: BTreeSet<String> =
@@ -539,6 +564,10 @@ impl Mirror {
                 };
                 let gone: Vec<GangName> = self.groups.keys().filter(is_gone).cloned().collect();
                 gone.iter().try_for_each(|name| self.take(Change::GroupGone(name.clone()), now))
+            }
+            Kind::Slice | Kind::DeviceClass | Kind::ResourceClaim => {
+                self.devices.listed(kind, names);
+                Ok(())
             }
             other => {
                 if change::only(&mut self.context, other, names) {

@@ -153,7 +153,7 @@ fn gates_leaving_and_what_cannot_be_asked_keep_a_pod_from_the_queue() {
     let kept: Vec<String> =
         mirror.kept().map(|(record, why)| format!("{} {why}", record.key)).collect();
     assert_eq!(kept.len(), 1, "a gated pod is told of by the API server: {kept:?}");
-    assert!(kept[0].starts_with("blue/b muster does not understand resource claims"));
+    assert!(kept[0].starts_with("blue/b resource claims are not served here"));
     take(&mut mirror, pod("a", &json!({})));
     assert_eq!(standing(&mirror, "a"), Some(JobState::Pending));
     take(

@@ -105,7 +105,7 @@ pub(super) fn nodes(spec: &PodSpec) -> Result<Rules<Term>, Refusal> {
 }
 
 /// A term on a node's labels and fields, of a pod or of a volume.
-pub(super) fn node_term(term: &NodeSelectorTerm) -> Result<Term, Refusal> {
+pub(crate) fn node_term(term: &NodeSelectorTerm) -> Result<Term, Refusal> {
     let mut all = Vec::new();
     for one in term.match_expressions.iter().flatten() {
         let key = node_label(&one.key).into_owned();

@@ -10,6 +10,7 @@ mod requests;
 mod selector;
 mod volumes;
 
+pub(crate) use affinity::node_term;
 pub use budget::{budget, budget_name};
 pub use gang::{GangName, Group, GroupKind, group};
 pub use node::{is_gpu, node};

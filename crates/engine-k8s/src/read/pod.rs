@@ -146,9 +146,6 @@ fn ask(pod: &Pod, key: &PodKey, spec: &PodSpec, context: &Context) -> Ask {
         waits.get_or_insert(why);
     };
     let mut affinity = affinity(pod, spec, context);
-    if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
-        wait(Refusal { what: "resource claims (resource.k8s.io) yet".to_owned() }.to_string());
-    }
     let claims = claims(&key.name, spec);
     let mut labels = labels(pod, key, spec);
     for (label, term) in alone(&key.namespace, &claims, context) {

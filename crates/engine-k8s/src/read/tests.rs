@@ -301,9 +301,7 @@ fn spreading_does_not_count_who_is_leaving_and_without_a_selector_nobody() {
 
 #[test]
 fn what_is_not_understood_waits_with_a_sentence() {
-    let claims = json!({"containers": [], "resourceClaims": [{"name": "gpu"}]});
     let text = |spec: Value| waits(spec, &Context::default());
-    assert!(text(claims).contains("resource claims"));
     let quantity = json!({"containers": [{"name": "c",
         "resources": {"requests": {"cpu": "two"}}}]});
     assert!(text(quantity).contains("`two` is no quantity"));

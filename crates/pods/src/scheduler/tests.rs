@@ -1,5 +1,7 @@
 #![allow(clippy::needless_pass_by_value)] // values are written in place
 
+mod claims;
+
 use super::*;
 use muster_engine_k8s::mirror::Kind;
 use muster_engine_k8s::read::{GangName, Group, GroupKind};

@@ -67,6 +67,16 @@ impl Quantity {
         self.per(NANO / 1000)
     }
 
+    /// Billionths, exactly.
+    pub const fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    /// So many billionths.
+    pub const fn of_nanos(nanos: i128) -> Self {
+        Self { nanos }
+    }
+
     fn per(self, nanos: i128) -> u64 {
         let up = self.nanos.max(0) / nanos + i128::from(self.nanos.max(0) % nanos > 0);
         u64::try_from(up).unwrap_or(u64::MAX)
