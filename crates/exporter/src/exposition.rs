@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::families::{self, Family, Kind, Set};
 
@@ -71,14 +72,12 @@ impl<T: Given> Given for Option<T> {
     }
 }
 
-/// Labels of one series, those without a value left out.
-pub(crate) type Labels = Vec<(&'static str, String)>;
-
-/// The series of one family.
+/// The series of one family: their labels as they are written, those without a value left out.
 #[derive(Debug)]
 struct Series {
     family: &'static Family,
-    samples: Vec<(Labels, Value)>,
+    samples: Vec<(Arc<str>, Value)>,
+    seen: HashSet<Arc<str>>,
 }
 
 /// Everything that is told of one snapshot.
@@ -87,7 +86,9 @@ pub struct Exposition {
     sets: BTreeSet<Set>,
     series_max: usize,
     series: BTreeMap<&'static str, Series>,
-    seen: HashSet<(&'static str, Labels)>,
+    count: usize,
+    /// Where labels are written before it is known whether they are new.
+    labels: String,
     dropped: BTreeMap<&'static str, u64>,
 }
 
@@ -97,7 +98,8 @@ impl Exposition {
             sets: settings.sets.clone(),
             series_max: settings.series_max,
             series: BTreeMap::new(),
-            seen: HashSet::new(),
+            count: 0,
+            labels: String::new(),
             dropped: BTreeMap::new(),
         }
     }
@@ -114,20 +116,23 @@ impl Exposition {
         if !self.sets.contains(&family.set) {
             return;
         }
-        let labels: Labels = labels
-            .iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| (*name, (*value).to_owned()))
-            .collect();
         let is_number = !matches!(value, Value::Real(real) if !real.is_finite());
         // What tells of the exporter itself always has room.
-        let has_room = self.seen.len() < self.series_max || family.set == Set::Own;
-        if !is_number || !has_room || !self.seen.insert((family.name, labels.clone())) {
+        let has_room = self.count < self.series_max || family.set == Set::Own;
+        self.labels.clear();
+        write_labels(&mut self.labels, labels);
+        let fresh = || Series { family, samples: Vec::new(), seen: HashSet::new() };
+        let there = self.series.get(family.name);
+        let known = there.is_some_and(|series| series.seen.contains(self.labels.as_str()));
+        if !is_number || !has_room || known {
             *self.dropped.entry(family.name).or_default() += 1;
             return;
         }
-        let fresh = || Series { family, samples: Vec::new() };
-        self.series.entry(family.name).or_insert_with(fresh).samples.push((labels, value));
+        let labels: Arc<str> = Arc::from(self.labels.as_str());
+        let series = self.series.entry(family.name).or_insert_with(fresh);
+        series.seen.insert(Arc::clone(&labels));
+        series.samples.push((labels, value));
+        self.count += 1;
     }
 
     /// Counts series that were left out on purpose.
@@ -142,12 +147,12 @@ impl Exposition {
         for (family, count) in std::mem::take(&mut self.dropped) {
             self.put(&families::EXPORT_DROPPED, &[("family", family)], count);
         }
-        self.put(&families::EXPORT_SERIES, &[], self.seen.len() as u64 + 1);
+        self.put(&families::EXPORT_SERIES, &[], self.count as u64 + 1);
     }
 
     /// The number of series.
     pub fn series(&self) -> usize {
-        self.seen.len()
+        self.count
     }
 
     /// The names of the metrics that are told.
@@ -168,24 +173,35 @@ impl Exposition {
     }
 
     fn write(&self, open: bool) -> String {
-        let mut out = String::with_capacity(self.seen.len() * 100);
-        for Series { family, samples } in self.series.values() {
+        let mut out = String::with_capacity(self.count * 100);
+        for Series { family, samples, .. } in self.series.values() {
             head(&mut out, family, open);
             for (labels, value) in samples {
                 out.push_str(family.name);
-                for (at, (name, value)) in labels.iter().enumerate() {
-                    let _ = write!(out, "{}{name}=\"", if at == 0 { '{' } else { ',' });
-                    escape(&mut out, value, true);
-                    out.push('"');
-                }
-                out.push_str(if labels.is_empty() { " " } else { "} " });
+                out.push_str(labels);
                 let _ = match value {
-                    Value::Whole(whole) => writeln!(out, "{whole}"),
-                    Value::Real(real) => writeln!(out, "{real}"),
+                    Value::Whole(whole) => writeln!(out, " {whole}"),
+                    Value::Real(real) => writeln!(out, " {real}"),
                 };
             }
         }
         out
+    }
+}
+
+/// `{name="value",...}`; nothing where no label has a value.
+fn write_labels(out: &mut String, labels: &[(&'static str, &str)]) {
+    let mut before = '{';
+    for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+        out.push(before);
+        out.push_str(name);
+        out.push_str("=\"");
+        escape(out, value, true);
+        out.push('"');
+        before = ',';
+    }
+    if before == ',' {
+        out.push('}');
     }
 }
 
@@ -210,6 +226,10 @@ fn head(out: &mut String, family: &Family, open: bool) {
 /// A label's value or a help text: what would end it or its line is escaped, and what could take
 /// over somebody's terminal is replaced.
 fn escape(out: &mut String, text: &str, quotes: bool) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'\\' && byte != b'"';
+    if text.bytes().all(is_plain) {
+        return out.push_str(text);
+    }
     for letter in text.chars() {
         match letter {
             '\\' => out.push_str("\\\\"),

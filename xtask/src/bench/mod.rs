@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the figures that muster must hold, as ratios to a baseline of the same
 //! run or as counted work, in a table and as JSON.
 
+mod collector;
 mod core;
 mod dispatch;
 mod drive;
@@ -41,6 +42,8 @@ pub(crate) struct Scale {
     events: u32,
     /// Seconds of idling.
     idle_s: u32,
+    /// Readings of a machine.
+    readings: u32,
 }
 
 const FULL: Scale = Scale {
@@ -51,6 +54,7 @@ const FULL: Scale = Scale {
     waiting: 100_000,
     events: 1_000_000,
     idle_s: 10,
+    readings: 200,
 };
 
 /// Enough to see that each figure can be measured; no figure of it means anything.
@@ -62,6 +66,7 @@ const SMOKE: Scale = Scale {
     waiting: 500,
     events: 1_000,
     idle_s: 1,
+    readings: 5,
 };
 
 type Measure = fn(&Path, Scale) -> Result<Vec<Figure>, String>;
@@ -73,6 +78,7 @@ const BENCHES: &[(&str, Measure)] = &[
     ("waiting", standing::waiting),
     ("startup", standing::startup),
     ("idle", standing::idle),
+    ("collector", collector::collector),
 ];
 
 /// `cargo xtask bench [--only NAME[,NAME]] [--json FILE] [--smoke] [--strict]`.
