@@ -152,6 +152,7 @@ fn serve(
         notes: engines.local.enforcement().notes.clone(),
         others: engines.others,
     });
+    let kept = Arc::clone(&app);
     let served = runtime.block_on(async {
         let listener = listen::bind(&socket)?;
         tokio::spawn(wake_waiters(WaitersOf(Arc::clone(&app)), handle.clone(), seq));
@@ -167,6 +168,7 @@ fn serve(
         Ok(())
     });
     listen::remove(&socket);
+    kept.watch.keep_running(&kept.handle.state());
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     served
 }

@@ -150,6 +150,26 @@ pub struct Course {
 }
 
 impl Course {
+    /// A course that was told before, by its lines: it goes on with the next sample, after a gap.
+    /// `first` is when it began, on the clock of the samples to come.
+    pub fn resume(first: f64, step: f64, lines: &[(Line, Vec<Option<f64>>)]) -> Self {
+        let sane = first.is_finite() && step.is_finite() && step > 0.0;
+        let count = lines.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+        if !sane || count == 0 || count > POINTS_MAX {
+            return Self::default();
+        }
+        let mut points = vec![Point::default(); count];
+        for (line, values) in lines {
+            let at = Line::ALL.iter().position(|known| known == line).unwrap_or_default();
+            for (point, value) in points.iter_mut().zip(values) {
+                if let Some(value) = value.filter(|value| value.is_finite()) {
+                    point[at] = Mean { value: value as f32, count: 1 };
+                }
+            }
+        }
+        Self { first: Some(first), step, points, last: None }
+    }
+
     /// Takes a sample, newer than all before it.
     pub fn add(&mut self, sample: &Sample) {
         let first = *self.first.get_or_insert(sample.at);
@@ -273,6 +293,30 @@ mod tests {
         let known: Vec<f64> = line.into_iter().flatten().collect();
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         assert!((mean - 2.0).abs() < 0.01, "{mean}");
+    }
+
+    #[test]
+    fn a_course_goes_on_where_it_was_told_to_the_end() {
+        let mut course = Course::default();
+        (0..5).for_each(|n| course.add(&sample(30.0 * f64::from(n))));
+        let lines: Vec<_> = Line::ALL.into_iter().map(|line| (line, course.line(line))).collect();
+        // Another clock, which began 200 seconds after the first sample.
+        let mut again = Course::resume(-200.0, course.step(), &lines);
+        assert_eq!((again.first(), again.step()), (Some(-200.0), 30.0));
+        assert_eq!(again.line(Line::Cpu), course.line(Line::Cpu));
+        assert_eq!(again.line(Line::Metadata), course.line(Line::Metadata));
+        for at in [10.0, 40.0] {
+            again.add(&sample(at));
+        }
+        // Seven stretches and a half after the first sample came the first of the new ones.
+        let known: Vec<bool> = again.line(Line::Cpu).iter().map(Option::is_some).collect();
+        assert_eq!(known, [true, true, true, true, false, false, false, true]);
+        // What makes no sense is none.
+        for (first, step, many) in [(0.0, 0.0, 4), (f64::NAN, 30.0, 4), (0.0, 30.0, POINTS_MAX + 1)]
+        {
+            let lines = [(Line::Cpu, vec![Some(1.0); many])];
+            assert_eq!(Course::resume(first, step, &lines), Course::default());
+        }
     }
 
     #[test]

@@ -98,3 +98,98 @@ impl Kept {
         watched.is_of(job).then_some(watched)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{FILES_MAX, Kept, Watched};
+    use muster_diagnosis::{Course, Gpu, Line, POINTS_MAX, Sample};
+    use muster_model::{Job, Timestamp};
+
+    /// The most bytes of a file, with every line of a graph and every finding.
+    const FILE_BYTES_MAX: usize = 40_000;
+
+    fn job() -> Job {
+        let job = serde_json::json!({
+            "id": 7, "spec": {"owner": {"uid": 1, "gid": 1, "user": "a"}}, "submitted": 0,
+            "state": "running", "time_limit": "unlimited",
+        });
+        serde_json::from_value(job).unwrap()
+    }
+
+    /// A job that ran for a month, every figure of which was known and none of which is round.
+    fn month() -> Course {
+        let mut course = Course::default();
+        for n in 0..=86_400_u32 {
+            let at = 30.0 * f64::from(n);
+            let odd = f64::from(n.wrapping_mul(2_654_435_761) >> 8) / 16_777_216.0;
+            let count = Some(at * 1_234_567.0 + odd * 1e6);
+            let gpu = Gpu {
+                uuid: "GPU-a".to_owned(),
+                busy: Some(odd),
+                memory: Some(odd),
+                watts: Some(700.0 * odd),
+                ..Gpu::default()
+            };
+            course.add(&Sample {
+                at,
+                cpu_seconds: Some(at * 63.7 + odd),
+                cpu_waiting: Some(at * 0.123 + odd),
+                io_waiting: Some(at * 0.123 + odd),
+                memory: Some(odd * 1e11),
+                disk_reads: count,
+                disk_read_bytes: count,
+                disk_written_bytes: count,
+                shared_metadata: count,
+                rdma_bytes: count,
+                gpus: vec![gpu],
+                ..Sample::default()
+            });
+        }
+        course
+    }
+
+    #[test]
+    fn what_is_kept_of_jobs_is_bounded_and_a_month_is_as_small_as_an_hour() {
+        let job = job();
+        let series = super::super::series::of(&job, &month(), 2_592_000.0);
+        assert_eq!(series.lines.len(), Line::ALL.len());
+        assert!(series.lines.iter().all(|line| line.values.len() <= POINTS_MAX));
+        let watched = Watched {
+            attempt: 0,
+            submitted: Timestamp::from_secs(0),
+            seconds: 2_592_000,
+            gpu_permille: Some(999),
+            gpu_memory_permille: Some(999),
+            read_bytes: Some(u64::MAX),
+            written_bytes: Some(u64::MAX),
+            gpu_joules: Some(u64::MAX),
+            diagnosis: super::super::report::diagnosis(&job, &[]),
+            series,
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Kept::new(dir.path().join("reports"));
+        kept.keep(job.id, &watched);
+        let bytes = std::fs::metadata(kept.path(7)).unwrap().len() as usize;
+        println!("a month is {bytes} bytes, all files {} MB", bytes * FILES_MAX / 1_000_000);
+        assert!(bytes < FILE_BYTES_MAX, "{bytes}");
+        assert!(kept.of(&job).is_some_and(|read| read.series.lines.len() == Line::ALL.len()));
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let dir = tempfile::tempdir().unwrap();
+        for job in 1..=(FILES_MAX as u32) {
+            std::fs::write(dir.path().join(format!("{job}.json")), "").unwrap();
+        }
+        let kept = Kept::new(dir.path().to_owned());
+        let watched: Watched = serde_json::from_value(serde_json::json!({
+            "attempt": 1, "submitted": 0, "seconds": 1, "diagnosis": super::super::report::diagnosis(&job(), &[]),
+        }))
+        .unwrap();
+        for job in 1..=3 {
+            kept.keep(muster_model::JobId(FILES_MAX as u32 + job), &watched);
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), FILES_MAX);
+        assert!(!kept.path(3).exists() && kept.path(4).exists());
+    }
+}

@@ -32,6 +32,9 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 /// Samples that are kept of a job: an hour and more at the usual period.
 const SAMPLES_MAX: usize = 150;
 
+/// How often what was seen of running jobs is written down: what a kill can lose of a graph.
+const KEEP_EVERY: Duration = Duration::from_mins(10);
+
 /// Jobs of which samples are kept; others of very many at once are not sampled.
 const JOBS_MAX: usize = 1_000;
 
@@ -179,6 +182,24 @@ impl Watch {
         }
     }
 
+    /// What is remembered of a job's present attempt at the first look at it: its graph goes on
+    /// where a daemon before this one watched it.
+    fn ring(&self, job: &Job, at: f64) -> Ring {
+        let kept = self.kept.of(job);
+        let course = kept.map(|kept| series::resumed(&kept.series, at)).unwrap_or_default();
+        Ring { attempt: job.attempt, course, ..Ring::default() }
+    }
+
+    /// Keeps what was seen of jobs that run, for a daemon after this one.
+    pub(crate) fn keep_running(&self, state: &State) {
+        let rings = self.rings();
+        for (id, ring) in rings.iter() {
+            if let Some(job) = state.job(*id).filter(|job| job.attempt == ring.attempt) {
+                self.kept.keep(*id, &self.watched_of(job, ring));
+            }
+        }
+    }
+
     /// Takes a sample of every job that runs, as every so many seconds; lets go of those that do not.
     pub(crate) fn sample(&self, state: &State, period: u64) {
         let jobs: Vec<&Arc<Job>> = running(state).take(JOBS_MAX).collect();
@@ -194,10 +215,10 @@ impl Watch {
         for job in jobs {
             let gpus = whole_gpus(state, job);
             let taken = sample::of(&snapshot, &self.instance, job.id, &gpus, alone);
-            let ring = rings.entry(job.id).or_default();
-            if ring.attempt != job.attempt {
-                *ring = Ring { attempt: job.attempt, ..Ring::default() };
+            if rings.get(&job.id).is_none_or(|ring| ring.attempt != job.attempt) {
+                rings.insert(job.id, self.ring(job, at));
             }
+            let Some(ring) = rings.get_mut(&job.id) else { continue };
             // Where no cgroup says how many CPUs it may use, they are those that it was given.
             let given = job.placement.as_ref().map(|placement| placement.cpus());
             let given = given.filter(|cpus| *cpus > 0).map(f64::from);
@@ -240,6 +261,7 @@ fn whole_gpus(state: &State, job: &Job) -> Vec<String> {
 
 /// Samples running jobs at the period that the configuration sets, until the daemon ends.
 pub(crate) async fn keep(app: Arc<App>) {
+    let mut kept = Instant::now();
     loop {
         let period = app.config.load().daemon.watch_period.0;
         // Switched off, it may be switched on by a reload.
@@ -248,9 +270,16 @@ pub(crate) async fn keep(app: Arc<App>) {
             continue;
         }
         let sampled = Arc::clone(&app);
+        let due = kept.elapsed() >= KEEP_EVERY;
+        if due {
+            kept = Instant::now();
+        }
         let taken = tokio::task::spawn_blocking(move || {
             let state = sampled.handle.state();
             sampled.watch.sample(&state, period);
+            if due {
+                sampled.watch.keep_running(&state);
+            }
             sampled.watch.idle_orders(&state, &sampled.config.load().daemon)
         });
         let Ok(orders) = taken.await else {
@@ -339,6 +368,40 @@ mod tests {
         state.jobs.clear();
         watch.sample(&state, 30);
         assert!(watch.samples(&job).is_empty());
+    }
+
+    #[test]
+    fn a_running_jobs_graph_goes_on_after_a_restart() {
+        let (dir, state) = (tempfile::tempdir().unwrap(), state());
+        let job = Arc::clone(&state.jobs[&JobId(7)]);
+        let kept = || Watch::new("i".to_owned(), dir.path().join("reports"));
+        let watch = kept();
+        let lines = || {
+            vec![muster_api::LineView {
+                name: "cpu".to_owned(),
+                unit: "cpus".to_owned(),
+                values: vec![Some(3.0), None, Some(2.0)],
+            }]
+        };
+        watch.sample(&state, 30);
+        let mut seen = watch.watched(&job).expect("seen");
+        let from_ms = crate::app::App::now().millis() - 90_000;
+        seen.series = muster_api::SeriesView { id: 7, from_ms, step_ms: 30_000, lines: lines() };
+        watch.kept.keep(job.id, &seen);
+        let next = kept();
+        next.sample(&state, 30);
+        let series = next.series(&job);
+        assert_eq!((series.step_ms, &series.lines), (30_000, &lines()));
+        assert!((series.from_ms - from_ms).abs() < 10_000, "{} {from_ms}", series.from_ms);
+        // It is written down again as it is.
+        next.keep_running(&state);
+        assert_eq!(next.kept.of(&job).map(|kept| kept.series.lines), Some(lines()));
+        // Another attempt begins its own.
+        let mut again = state.clone();
+        again.jobs.insert(job.id, Arc::new(Job { attempt: job.attempt + 1, ..(*job).clone() }));
+        let next = kept();
+        next.sample(&again, 30);
+        assert!(next.series(&again.jobs[&job.id]).lines.is_empty());
     }
 
     #[test]

@@ -34,6 +34,23 @@ pub(super) fn of(job: &Job, course: &Course, now: f64) -> SeriesView {
     }
 }
 
+/// The course that lines tell of, where the clock of the samples to come shows `now`.
+pub(super) fn resumed(series: &SeriesView, now: f64) -> Course {
+    let ago_ms = App::now().millis().saturating_sub(series.from_ms);
+    let lines: Vec<(Line, Vec<Option<f64>>)> = Line::ALL
+        .into_iter()
+        .filter_map(|line| {
+            let told = series.lines.iter().find(|told| told.name == line.name())?;
+            Some((line, told.values.clone()))
+        })
+        .collect();
+    // One that begins in the future was told by a clock that was set back since.
+    match ago_ms >= 0 {
+        true => Course::resume(now - ago_ms as f64 / 1e3, series.step_ms as f64 / 1e3, &lines),
+        false => Course::default(),
+    }
+}
+
 /// Four digits say enough on a graph, and keep what is sent and stored small.
 fn short(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
