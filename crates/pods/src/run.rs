@@ -1,7 +1,7 @@
 //! The loop: hear, plan, bind, tell.
 
 use crate::scheduler::{Bind, Evict, Nominate, Scheduler, Tell, Turn};
-use muster_engine_k8s::dra::{ClaimKey, Written};
+use muster_engine_k8s::dra::{ClaimKey, Release, Written};
 use muster_engine_k8s::lease::{Candidate, Term};
 use muster_engine_k8s::mirror::{Change, Kind};
 use muster_engine_k8s::write::Note;
@@ -274,6 +274,9 @@ impl<L: Fn(Happened) + Send + Sync + 'static> Lead<L> {
             unschedulable: waiting.told,
             gated: waiting.gated,
         }));
+        for release in self.scheduler.mirror().idle_claims() {
+            self.writer.release(release);
+        }
         for tell in self.scheduler.tell(now()) {
             self.writer.tell(tell, Arc::clone(&self.look_on));
         }
@@ -449,6 +452,18 @@ impl Writer {
             sleep(wait).await;
             wait *= 2;
         }
+    }
+
+    fn release(&self, release: Release) {
+        let writer = self.clone();
+        tokio::spawn(async move {
+            let Ok(_slot) = writer.slots.acquire().await else { return };
+            if writer.term.check().is_err() {
+                return;
+            }
+            let said = writer.cluster.release(&release).await;
+            said.unwrap_or_else(|error| tracing::debug!(%error, claim = %release.claim, "release"));
+        });
     }
 
     fn tell(&self, tell: Tell, look_on: Arc<impl Fn(Happened) + Send + Sync + 'static>) {

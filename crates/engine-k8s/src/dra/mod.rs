@@ -17,7 +17,7 @@ pub use pods::{Overlay, Shape, ShapeId};
 pub use read::{
     Allocated, ClaimKey, ClaimRecord, Class, FINALIZER, Reach, Slice, class, resource_claim, slice,
 };
-pub use write::Reserve;
+pub use write::{Release, Reserve};
 
 /// What is told of devices and claims.
 #[derive(Clone, Debug)]

@@ -2,6 +2,7 @@
 
 use super::ledger::Ledger;
 use super::read::ClaimKey;
+use super::write::Release;
 use crate::read::PodKey;
 use k8s_openapi::api::core::v1::Pod;
 use muster_devices::Claim;
@@ -224,6 +225,26 @@ impl Ledger {
         if !claims.is_empty() {
             self.names.insert(pod.clone(), claims.to_vec());
         }
+    }
+
+    /// Claims with devices that nobody but this waiting pod may use: it fits nowhere where those are,
+    /// and may fit elsewhere without them.
+    pub fn idle(&self, pod: &PodKey) -> Vec<Release> {
+        let Some(overlay) = self.overlays.get(pod).filter(|one| !one.given) else {
+            return Vec::new();
+        };
+        let claims = overlay.claims.iter().filter_map(|key| self.claims.get(key));
+        let idle = claims.filter(|claim| {
+            claim.allocated.as_ref().is_some_and(|allocated| allocated.places.is_some())
+                && !claim.leaving
+                && claim.reserved.iter().all(|user| *user == overlay.uid)
+        });
+        idle.map(|claim| Release {
+            claim: claim.key.clone(),
+            uid: claim.uid.clone(),
+            version: claim.version.clone(),
+        })
+        .collect()
     }
 
     /// A pod is gone, or needs nothing any more.

@@ -26,7 +26,36 @@ pub struct Reserve {
     pub allocation: Option<Value>,
 }
 
+/// A claim whose devices are taken from it, as its pod fits nowhere where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The claim.
+    pub claim: ClaimKey,
+    /// Its unique id.
+    pub uid: String,
+    /// The version that this was decided on.
+    pub version: String,
+}
+
 impl Cluster {
+    /// Takes the devices from a claim, as it was when this was decided and not otherwise.
+    ///
+    /// # Errors
+    /// [`K8sError`].
+    pub async fn release(&self, release: &Release) -> Result<(), K8sError> {
+        let Release { claim, uid, version } = release;
+        let api: Api<ResourceClaim> = Api::namespaced(self.client.clone(), &claim.namespace);
+        let params = PatchParams::default();
+        let patch = Patch::Merge(json!({"metadata": {"uid": uid, "resourceVersion": version},
+            "status": {"allocation": null, "reservedFor": null}}));
+        let now = self.within(api.patch_status(&claim.name, &params, &patch)).await?.metadata;
+        let others: Vec<String> =
+            now.finalizers.into_iter().flatten().filter(|one| one != FINALIZER).collect();
+        let patch = Patch::Merge(json!({"metadata": {"uid": uid,
+            "resourceVersion": now.resource_version, "finalizers": others}}));
+        self.within(api.patch(&claim.name, &params, &patch)).await.map(drop)
+    }
+
     /// Gives a claim its devices and lets a pod use it: what is there is left alone where it is
     /// another than when it was decided.
     ///

@@ -2,7 +2,7 @@
 //! often a node has devices for them a countable resource of the node.
 
 use super::{Change, Mirror};
-use crate::dra::{ClaimKey, Reserve, Written, is_counted};
+use crate::dra::{ClaimKey, Release, Reserve, Written, is_counted};
 use crate::read::{PodKey, PodRecord};
 use k8s_openapi::api::core::v1::Pod;
 use muster_model::{
@@ -157,6 +157,14 @@ impl Mirror {
         for (claim, written) in claims {
             self.devices.settle(&claim, written);
         }
+    }
+
+    /// Claims of pods that were told that they fit nowhere, and whose devices nobody else may use.
+    pub fn idle_claims(&self) -> Vec<Release> {
+        let waiting = self.state.index.pending.iter().filter_map(|job| self.pod(*job));
+        // Where room is being made it is where the devices are.
+        let told = waiting.filter(|pod| pod.told.is_some() && pod.nominated.is_none());
+        told.flat_map(|pod| self.devices.idle(&pod.key)).collect()
     }
 
     /// What is wrong with the claims of a waiting pod beside that there are no devices.

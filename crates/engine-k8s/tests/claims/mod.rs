@@ -102,6 +102,20 @@ impl Part {
         }
     }
 
+    /// Gives a claim the first device of a node, as another scheduler does.
+    async fn allocate(&self, claim: &str, node: &str) {
+        let fields = json!([{"key": "metadata.name", "operator": "In", "values": [node]}]);
+        let status = json!({"metadata": {"finalizers": [muster_engine_k8s::dra::FINALIZER]},
+            "status": {"allocation": {
+                "devices": {"results": [{"request": "r", "driver": format!("{}.example.com", self.name),
+                    "pool": node, "device": "gpu-0"}]},
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}}});
+        let params = PatchParams::default();
+        let finalizer = json!({"metadata": status["metadata"]});
+        self.claims().patch(claim, &params, &Patch::Merge(finalizer)).await.expect("kept");
+        self.claims().patch_status(claim, &params, &Patch::Merge(status)).await.expect("allocated");
+    }
+
     async fn without_devices(&self) {
         let params = DeleteParams::default();
         let classes: Api<DeviceClass> = Api::all(self.client.clone());
@@ -147,16 +161,7 @@ async fn what_somebody_else_allocated_is_respected() {
     part.with_devices(2, 1).await;
     part.claim("theirs", &part.asks(1, &[])).await;
     let node = format!("{}-0", part.name);
-    let fields = json!([{"key": "metadata.name", "operator": "In", "values": [node]}]);
-    let status = json!({"metadata": {"finalizers": [muster_engine_k8s::dra::FINALIZER]},
-        "status": {"allocation": {
-            "devices": {"results": [{"request": "r", "driver": format!("{}.example.com", part.name),
-                "pool": node, "device": "gpu-0"}]},
-            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}}});
-    let params = PatchParams::default();
-    let finalizer = json!({"metadata": status["metadata"]});
-    part.claims().patch("theirs", &params, &Patch::Merge(finalizer)).await.expect("kept");
-    part.claims().patch_status("theirs", &params, &Patch::Merge(status)).await.expect("allocated");
+    part.allocate("theirs", &node).await;
     let running = part.run(None).await;
     part.claim("first", &part.asks(1, &[])).await;
     part.claim("second", &part.asks(1, &[])).await;
@@ -200,6 +205,32 @@ async fn one_that_is_killed_among_its_claims_is_followed_by_another_and_no_devic
     part.no_device_is_given_twice().await;
     assert_eq!(part.allocated().await.len(), 32);
     second.end().await;
+    part.without_devices().await;
+    part.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn devices_where_their_pod_has_no_room_are_given_back_for_others_elsewhere() {
+    let Some(part) = Part::new("elsewhere", 2, 1).await else { return };
+    part.with_devices(2, 1).await;
+    let node = format!("{}-0", part.name);
+    // As one leaves it that was killed between the claim and the binding: nobody else may use it.
+    part.claim("left", &part.asks(1, &[])).await;
+    part.allocate("left", &node).await;
+    let running = part.run(None).await;
+    let there = json!({"spec": {"nodeSelector": null, "affinity": {"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [
+            {"key": "metadata.name", "operator": "In", "values": [node]}]}]}}}}});
+    part.create(&part.pod("first", 1, &there)).await;
+    part.wait_bound(1).await;
+    let mut user = part.user("user", &json!({"resourceClaimName": "left"}));
+    let gpu = part.pod("gpu", 1, &json!({}));
+    user.spec.as_mut().expect("a spec").containers = gpu.spec.expect("a spec").containers;
+    part.create(&user).await;
+    part.wait_bound(2).await;
+    assert_eq!(part.nodes().await["user"], Some(format!("{}-1", part.name)));
+    part.no_device_is_given_twice().await;
+    running.end().await;
     part.without_devices().await;
     part.end().await;
 }
