@@ -29,9 +29,9 @@ pub struct MachineView {
 /// One disk or mount; what nobody knows is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StorageView {
-    /// `disk`, `lustre`, `nfs` or `gpfs`.
+    /// `disk`, `lustre`, `nfs`, `gpfs` or `beegfs`.
     pub kind: String,
-    /// Its name: a device, a filesystem, an export.
+    /// Its name: a device, a filesystem, an export; of BeeGFS its servers, `meta` or `storage`.
     pub name: String,
     /// Bytes read a second.
     pub read: Option<f64>,

@@ -10,7 +10,8 @@ section! {
     /// wait while it is; those that run, and those that do not ask for it, go on. What counts is what this machine
     /// sees, in the figures that `GET /v1/machine` tells.
     many "filesystem" FilesystemSection {
-        /// Its name as `GET /v1/machine` tells it: `work` (Lustre, Storage Scale), `server:/export` (NFS), `sda`.
+        /// Its name as `GET /v1/machine` tells it: `work` (Lustre, Storage Scale), `server:/export` (NFS), `meta`
+        /// or `storage` (BeeGFS, all servers together), `sda`.
         name: String = String::new(), "text";
         /// The licence; a `[[licence]]` section has to be there for it.
         licence: String = String::new(), "word";

@@ -6,7 +6,7 @@ use muster_api::{LinkView, MachineView, StorageView};
 use muster_node_metrics::block::disks::{self, Disk};
 use muster_node_metrics::collector::{Outcome, Part, Snapshot};
 use muster_node_metrics::counter::Width;
-use muster_node_metrics::filesystems::{gpfs, lustre, nfs};
+use muster_node_metrics::filesystems::{beegfs, gpfs, lustre, nfs};
 use muster_node_metrics::host::pressure::{Pressure, Pressures};
 use muster_node_metrics::network::infiniband::{self, Port};
 use muster_node_metrics::network::interfaces::{self, Interface};
@@ -46,6 +46,9 @@ pub(super) fn of(before: Option<(Duration, &Snapshot)>, now: &Snapshot) -> Machi
                 view.storage.extend(mounts.map(|client| gap.lustre(client)));
             }
             Part::Gpfs(all) => view.storage.extend(all.iter().map(|one| gap.gpfs(one))),
+            Part::Beegfs(all) => {
+                view.storage.extend(all.iter().map(|(kind, clients)| gap.beegfs(kind, clients)));
+            }
             Part::Nfs(all) => {
                 let mounts = all.iter().filter(|mount| mount.shares_with.is_none());
                 view.storage.extend(mounts.map(|mount| gap.nfs(mount)));
@@ -146,6 +149,22 @@ impl Gap<'_> {
         }
     }
 
+    fn beegfs(&self, servers: &str, now: &[beegfs::ClientCounts]) -> StorageView {
+        let rates = earlier!(self, Beegfs, |(kind, _): &&(&str, _)| *kind == servers)
+            .map(|(_, before)| beegfs::rates(before, now, self.seconds))
+            .unwrap_or_default();
+        StorageView {
+            kind: "beegfs".to_owned(),
+            name: servers.to_owned(),
+            read: rates.read_bytes,
+            written: rates.written_bytes,
+            reads: rates.reads,
+            read_size: rates.read_size,
+            metadata: rates.operations.filter(|_| servers == "meta"),
+            ..StorageView::default()
+        }
+    }
+
     fn nfs(&self, now: &nfs::Mount) -> StorageView {
         let is_it = |one: &&nfs::Mount| (&one.device, &one.path) == (&now.device, &now.path);
         let before = earlier!(self, Nfs, is_it);
@@ -229,7 +248,9 @@ mod tests {
         let view: MachineView = of(None, &snapshot(&root));
         assert_eq!((view.seconds, view.io_waiting), (None, None));
         let kinds: Vec<&str> = view.storage.iter().map(|one| one.kind.as_str()).collect();
-        assert!(["disk", "lustre", "gpfs", "nfs"].iter().all(|kind| kinds.contains(kind)));
+        assert!(
+            ["disk", "lustre", "gpfs", "beegfs", "nfs"].iter().all(|kind| kinds.contains(kind))
+        );
         assert!(view.storage.iter().all(|one| one.read.is_none()), "{:?}", view.storage);
         let port = view.links.iter().find(|link| link.kind == "infiniband").expect("a port");
         assert_eq!((port.up, port.received), (Some(true), None));

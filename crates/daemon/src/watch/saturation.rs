@@ -23,8 +23,13 @@ const PERIOD: Duration = Duration::from_secs(10);
 const GAP_MAX: f64 = 60.0;
 
 /// What the sources are called that tell of a kind.
-const SOURCES: [(&str, &str); 4] =
-    [("disk", "disks"), ("lustre", "lustre"), ("gpfs", "gpfs"), ("nfs", "nfs")];
+const SOURCES: [(&str, &str); 5] = [
+    ("disk", "disks"),
+    ("lustre", "lustre"),
+    ("gpfs", "gpfs"),
+    ("beegfs", "beegfs"),
+    ("nfs", "nfs"),
+];
 
 /// Looks at the filesystems that the configuration names, until the daemon ends.
 pub(crate) async fn keep(app: Arc<App>) {
