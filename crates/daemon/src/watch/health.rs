@@ -7,7 +7,8 @@ use muster_model::{EngineName, State};
 use muster_node_metrics::health::Health;
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often the signs are looked at.
@@ -16,6 +17,11 @@ const PERIOD: Duration = Duration::from_mins(1);
 /// Looks at the machine's health where the configuration asks for that, until the daemon ends.
 pub(crate) async fn keep(app: Arc<App>) {
     let mut health = Health::default();
+    let space = Apart::new({
+        let dir = app.state_dir.clone();
+        move || free(&dir)
+    });
+    let space = Arc::new(Mutex::new(space));
     loop {
         tokio::time::sleep(PERIOD).await;
         if !app.config.load().daemon.health_drain {
@@ -23,13 +29,10 @@ pub(crate) async fn keep(app: Arc<App>) {
             health = Health::default();
             continue;
         }
-        let looked = Arc::clone(&app);
+        let (looked, space) = (Arc::clone(&app), Arc::clone(&space));
         let taken = tokio::task::spawn_blocking(move || {
-            let found = health.look(
-                looked.watch.seconds(),
-                &looked.watch.snapshot(),
-                free(&looked.state_dir),
-            );
+            let free = space.lock().unwrap_or_else(PoisonError::into_inner).get(PATIENCE);
+            let found = health.look(looked.watch.seconds(), &looked.watch.snapshot(), free);
             (health, found)
         });
         let Ok((back, found)) = taken.await else {
@@ -44,6 +47,34 @@ pub(crate) async fn keep(app: Arc<App>) {
         {
             tracing::warn!(%error, "nodes could not be drained");
         }
+    }
+}
+
+/// How long a filesystem may take to say how full it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A question that may never be answered (a filesystem whose server is gone), asked in a thread of
+/// its own: nobody waits for it for long, and it is not asked again before it answers.
+struct Apart {
+    ask: Sender<()>,
+    answers: Receiver<Option<f64>>,
+    asked: bool,
+}
+
+impl Apart {
+    fn new(mut read: impl FnMut() -> Option<f64> + Send + 'static) -> Self {
+        let ((ask, asked), (send, answers)) = (channel(), channel());
+        // It ends with the one who asks, or when a question that hangs comes back after that.
+        std::thread::spawn(move || while asked.recv().is_ok() && send.send(read()).is_ok() {});
+        Self { ask, answers, asked: false }
+    }
+
+    /// The answer, where it comes in time.
+    fn get(&mut self, patience: Duration) -> Option<f64> {
+        self.asked = self.asked || self.ask.send(()).is_ok();
+        let answer = self.answers.recv_timeout(patience).ok()?;
+        self.asked = false;
+        answer
     }
 }
 
@@ -73,10 +104,13 @@ fn free(dir: &Path) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{free, order};
+    use super::{Apart, free, order};
     use muster_control::command::Command;
     use muster_model::{Drain, EngineName, Node, NodeId, State, Timestamp};
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     #[test]
     fn this_machines_nodes_are_drained_and_no_others() {
@@ -104,6 +138,27 @@ mod tests {
         };
         assert_eq!(nodes, ["a"]);
         assert!(reason.starts_with("GPU x reported Xid 79; é") && reason.len() <= 200);
+    }
+
+    #[test]
+    fn a_filesystem_that_hangs_is_asked_once_and_waited_for_no_longer() {
+        let (answer, hangs) = channel::<f64>();
+        let asked = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&asked);
+        let mut space = Apart::new(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            hangs.recv().ok()
+        });
+        for _ in 0..3 {
+            assert_eq!(space.get(Duration::from_millis(1)), None);
+        }
+        answer.send(0.5).unwrap();
+        assert_eq!(space.get(Duration::from_mins(1)), Some(0.5));
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        // It is back.
+        answer.send(0.25).unwrap();
+        assert_eq!(space.get(Duration::from_mins(1)), Some(0.25));
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
     }
 
     #[test]

@@ -62,7 +62,8 @@ fn short(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{of, short};
+    use super::{of, resumed, short};
+    use muster_api::{LineView, SeriesView};
     use muster_diagnosis::{Course, Sample};
     use muster_model::Job;
 
@@ -73,6 +74,21 @@ mod tests {
         {
             assert_eq!(short(value).to_string(), kept);
         }
+    }
+
+    #[test]
+    fn a_graph_from_the_future_is_none() {
+        let line = LineView {
+            name: "cpu".to_owned(),
+            unit: "cpus".to_owned(),
+            values: vec![Some(1.0), Some(2.0)],
+        };
+        let now_ms = crate::app::App::now().millis();
+        let told =
+            |from_ms| SeriesView { id: 7, from_ms, step_ms: 30_000, lines: vec![line.clone()] };
+        assert_eq!(resumed(&told(now_ms - 60_000), 5.0).step() as u32, 30);
+        // The clock was set back since.
+        assert_eq!(resumed(&told(now_ms + 3_600_000), 5.0), Course::default());
     }
 
     #[test]

@@ -177,4 +177,18 @@ mod tests {
         assert_eq!((found[0].name.as_str(), found[0].read_bytes), ("_br_", Some(8_000_000_000)));
         assert_eq!((found.len(), skipped.count), (1, 1));
     }
+
+    #[test]
+    fn a_clock_that_is_set_back_gives_no_rate() {
+        let at = |us, bytes| super::Filesystem {
+            at_us: Some(us),
+            read_bytes: Some(bytes),
+            ..super::Filesystem::default()
+        };
+        let rates = super::rates(&at(9_000_000, 1), &at(4_000_000, 5_000));
+        assert_eq!(rates, super::Rates::default());
+        assert_eq!(super::rates(&at(9_000_000, 1), &at(9_000_000, 5_000)).read_bytes, None);
+        let later = super::rates(&at(9_000_000, 1_000), &at(11_000_000, 5_000));
+        assert_eq!(later.read_bytes, Some(2_000.0));
+    }
 }
