@@ -2,6 +2,7 @@
 
 use crate::queue::{NAMESPACE, Queue};
 use crate::{SCHEDULER, used};
+use muster_engine_k8s::dra::{self, Told};
 use muster_engine_k8s::mirror::Change;
 use muster_engine_k8s::read::{GangName, GroupKind, group};
 use muster_model::{Labels, Timestamp};
@@ -25,6 +26,9 @@ pub(crate) struct Decide {
     /// GPUs of a node
     #[arg(long, default_value_t = 8)]
     gpus: u32,
+    /// One resource claim a pod in place of a GPU
+    #[arg(long)]
+    claims: bool,
 }
 
 /// What came of it.
@@ -51,6 +55,9 @@ impl Decide {
             let told = serde_json::from_value(node(at, self.gpus))?;
             scheduler.take(Change::Node(Box::new(told)), now)?;
         }
+        if self.claims {
+            self.devices(&mut scheduler, now)?;
+        }
         for (name, told) in self.queue.groups() {
             let namespace = NAMESPACE.to_owned();
             let name = GangName { namespace, kind: GroupKind::Upstream, name };
@@ -69,6 +76,13 @@ impl Decide {
                         "effect": "NoExecute", "tolerationSeconds": 300})
                 })
                 .into();
+            if self.claims {
+                told["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1m"}});
+                told["spec"]["resourceClaims"] =
+                    json!([{"name": "gpu", "resourceClaimName": format!("c-{at}")}]);
+                let claim = dra::resource_claim(&serde_json::from_value(claim(at))?);
+                scheduler.take(Change::Devices(Told::Claim(Box::new(claim))), now)?;
+            }
             let told = serde_json::from_value(told)?;
             scheduler.take(Change::Pod(Box::new(told)), now)?;
         }
@@ -92,6 +106,38 @@ impl Decide {
         println!("{}", serde_json::to_string(&outcome)?);
         Ok(())
     }
+}
+
+impl Decide {
+    /// A class, and a slice of each node with its devices.
+    fn devices(&self, scheduler: &mut Scheduler, now: Timestamp) -> Result<(), Box<dyn Error>> {
+        let class = json!({"metadata": {"name": "gpu"}, "spec": {"selectors": [
+            {"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}});
+        let class = Box::new(dra::class(&serde_json::from_value(class)?));
+        scheduler.take(Change::Devices(Told::Class("gpu".to_owned(), class)), now)?;
+        for at in 0..self.nodes {
+            let name = node(at, 0)["metadata"]["name"].clone();
+            let devices: Vec<Value> = (0..self.gpus)
+                .map(
+                    |at| json!({"name": format!("gpu-{at}"), "attributes": {"index": {"int": at}}}),
+                )
+                .collect();
+            let slice = json!({"metadata": {"name": name}, "spec": {"driver": "gpu.example.com",
+                "nodeName": name, "devices": devices,
+                "pool": {"name": name, "generation": 1, "resourceSliceCount": 1}}});
+            let slice = dra::slice(&serde_json::from_value(slice)?);
+            scheduler.take(Change::Devices(Told::Slice(Box::new(slice))), now)?;
+        }
+        Ok(())
+    }
+}
+
+/// A claim for one device.
+fn claim(at: u32) -> Value {
+    json!({"metadata": {"name": format!("c-{at}"), "namespace": NAMESPACE,
+            "uid": format!("uid-c-{at}"), "resourceVersion": "1"},
+        "spec": {"devices": {"requests": [{"name": "r",
+            "exactly": {"deviceClassName": "gpu", "count": 1}}]}}})
 }
 
 fn cpu_s() -> f64 {
