@@ -12,7 +12,8 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
+    PatchParams, PostParams,
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher;
@@ -367,8 +368,9 @@ async fn a_pod_of_lower_priority_is_told_to_end_and_its_room_goes_to_the_higher_
     priority_class(&part.client, "t-room-high", 1000).await;
     priority_class(&part.client, "t-room-middle", 500).await;
     let running = part.run(None).await;
-    // Nobody ends it, as no kubelet is there: the test says when it is over.
-    let slow = json!({"spec": {"terminationGracePeriodSeconds": 600}});
+    // Whoever plays the kubelet may end it at once: it is there until the test says that it is over.
+    let slow = json!({"spec": {"terminationGracePeriodSeconds": 600},
+        "metadata": {"finalizers": ["muster.dev/test"]}});
     part.create(&part.pod("low", 1, &slow)).await;
     part.wait_bound(1).await;
     let high = json!({"spec": {"priorityClassName": "t-room-high"}});
@@ -394,7 +396,9 @@ async fn a_pod_of_lower_priority_is_told_to_end_and_its_room_goes_to_the_higher_
     part.create(&part.pod("middle", 1, &middle)).await;
     part.message("middle", "0/").await;
     let now = DeleteParams::default().grace_period(0);
-    part.pods().delete("low", &now).await.expect("over");
+    part.pods().delete("low", &now).await.expect("its time is up");
+    let over = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    part.pods().patch("low", &PatchParams::default(), &over).await.expect("over");
     part.wait_bound(1).await;
     assert_eq!(part.nodes().await["high"].as_deref(), Some("t-room-0"));
     assert_eq!(part.nodes().await["middle"], None);
