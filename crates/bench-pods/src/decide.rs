@@ -3,8 +3,8 @@
 use crate::queue::{NAMESPACE, Queue};
 use crate::{SCHEDULER, used};
 use muster_engine_k8s::dra::{self, Told};
-use muster_engine_k8s::mirror::Change;
-use muster_engine_k8s::read::{GangName, GroupKind, group};
+use muster_engine_k8s::mirror::{Change, Kind};
+use muster_engine_k8s::read::{GangName, GroupKind, PodKey, group};
 use muster_model::{Labels, Timestamp};
 use muster_pods::Scheduler;
 use serde::Serialize;
@@ -29,6 +29,12 @@ pub(crate) struct Decide {
     /// One resource claim a pod in place of a GPU
     #[arg(long)]
     claims: bool,
+    /// GPUs of a waiting pod
+    #[arg(long, default_value_t = 1)]
+    each: u32,
+    /// So many pods of a GPU, or of a CPU where all GPUs are taken, run already and may be preempted
+    #[arg(long, default_value_t = 0)]
+    below: u32,
 }
 
 /// What came of it.
@@ -36,6 +42,8 @@ pub(crate) struct Decide {
 struct Outcome {
     /// Pods that found a node.
     bound: usize,
+    /// Pods that made room.
+    evicted: usize,
     /// Turns that it took.
     turns: u32,
     /// CPU for a pod to take it in, in milliseconds.
@@ -63,9 +71,19 @@ impl Decide {
             let name = GangName { namespace, kind: GroupKind::Upstream, name };
             scheduler.take(Change::Group(name, group(&told["spec"])), now)?;
         }
+        for at in 0..self.below {
+            let told = serde_json::from_value(self.running(at))?;
+            scheduler.take(Change::Pod(Box::new(told)), now)?;
+        }
+        // Nobody is preempted in the moment in which it starts.
+        let now = Timestamp::from_secs(2);
         let begun = cpu_s();
         for at in 0..self.queue.pods {
             let mut told = self.queue.pod(at);
+            told["spec"]["priority"] = json!(10);
+            // As the API server's defaults make them: what is limited is requested.
+            let requests = &mut told["spec"]["containers"][0]["resources"]["requests"];
+            requests["nvidia.com/gpu"] = json!(self.each.to_string());
             told["metadata"]["namespace"] = json!(NAMESPACE);
             told["metadata"]["uid"] = json!(format!("uid-{at}"));
             told["status"] = json!({});
@@ -87,17 +105,23 @@ impl Decide {
             scheduler.take(Change::Pod(Box::new(told)), now)?;
         }
         let read = cpu_s();
-        let (mut bound, mut turns) = (0, 0);
+        let (mut bound, mut evicted, mut turns) = (0, 0, 0);
         loop {
             let turn = scheduler.turn(now)?;
             (bound, turns) = (bound + turn.bind.len(), turns + 1);
-            if !turn.more {
+            evicted += turn.evict.len();
+            if !turn.more && turn.evict.is_empty() {
                 break;
+            }
+            for evict in turn.evict {
+                let PodKey { namespace, name } = evict.pod;
+                scheduler.take(Change::Gone(Kind::Pod, namespace, name), now)?;
             }
         }
         let a_pod = |seconds: f64| 1000.0 * seconds / f64::from(self.queue.pods.max(1));
         let outcome = Outcome {
             bound,
+            evicted,
             turns,
             read_ms: a_pod(read - begun),
             decide_ms: a_pod(cpu_s() - read),
@@ -105,6 +129,17 @@ impl Decide {
         };
         println!("{}", serde_json::to_string(&outcome)?);
         Ok(())
+    }
+
+    /// A pod that runs, on the nodes in turn: with a GPU as long as there are any.
+    fn running(&self, at: u32) -> Value {
+        let gpus = u32::from(at / self.nodes.max(1) < self.gpus);
+        json!({"metadata": {"name": format!("low-{at}"), "namespace": NAMESPACE,
+                "uid": format!("low-{at}")},
+            "spec": {"nodeName": format!("node-{}", at % self.nodes.max(1)), "priority": 1,
+                "containers": [{"name": "main", "resources": {
+                    "requests": {"cpu": "1", "nvidia.com/gpu": gpus.to_string()}}}]},
+            "status": {"phase": "Running"}})
     }
 }
 

@@ -4,7 +4,7 @@ use crate::devices::parts::{self, Part};
 use crate::devices::sets::Fabric;
 use crate::profile::{FOREVER, Profile, Take, Tick, tick};
 use muster_model::{
-    CpuSet, DeviceGrant, Exclusive, JobId, Mib, Node, NodeShare, TimeLimit, Timestamp,
+    CpuSet, DeviceGrant, Exclusive, JobId, Mib, Node, NodeShare, PreemptMode, TimeLimit, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -422,6 +422,22 @@ impl NodeView {
         }
         view.base_devices &= devices;
         view.base_parts.retain(|part| devices & bit(part.index) != 0);
+        view.recount();
+        view.rebuild(now);
+        view
+    }
+
+    /// The node without these jobs, or without the CPUs of those that would only stand still.
+    pub(crate) fn without(&self, gone: &BTreeMap<JobId, PreemptMode>, now: Timestamp) -> Self {
+        let mut view = self.clone();
+        view.holdings.retain_mut(|held| match gone.get(&held.job) {
+            Some(PreemptMode::Suspend) => {
+                held.cpus = CpuSet::new();
+                held.cpu_count = held.cpu_pool;
+                true
+            }
+            gone => gone.is_none(),
+        });
         view.recount();
         view.rebuild(now);
         view

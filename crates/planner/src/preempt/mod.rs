@@ -23,11 +23,13 @@
 mod claims;
 pub(crate) mod expected;
 mod grow;
+mod one_node;
 mod permit;
 mod quota;
 mod search;
 mod shrink;
 mod told;
+mod units;
 
 pub(crate) use claims::on_the_world;
 pub(crate) use told::room_makers;
@@ -54,6 +56,8 @@ pub(crate) struct Preempting<'a> {
     /// Jobs that victims were looked for.
     searches: u32,
     pub(crate) decisions: Vec<Decision>,
+    /// Whom those of one standing may preempt.
+    units: Option<(one_node::Standing, Arc<one_node::Units>)>,
     /// The first of groups for which victims were looked for, and none were enough.
     pub(crate) in_vain: BTreeSet<JobId>,
     overlays: BTreeMap<JobId, Overlay>,
@@ -183,6 +187,10 @@ impl<'a> Round<'a> {
             if let Some(quotas) = self.permits().quotas.as_mut() {
                 quotas.count(state, &place.job, amounts);
             }
+        }
+        if self.permits().quotas.is_some() {
+            // Who is beyond a guarantee is another question now.
+            self.preempting.units = None;
         }
         self.preempting.spared.extend(victims.iter().map(|victim| victim.job));
         self.overlay(&places, &victims, until);

@@ -5,19 +5,21 @@
 //! and pairs are tried in that order; then nodes are opened, the cheapest first, until the group
 //! fits, and whoever is not needed after all is spared, the costliest first. So no victim is ever
 //! one without whom it would do.
+//!
+//! A job that has all it asks for on one node is looked for node by node first (module `one_node`).
 
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::orders::Orders;
 use crate::preempt::claims::take_no_cpus;
-use crate::preempt::permit::{Asker, Permit};
+use crate::preempt::one_node::OneNode;
+use crate::preempt::permit::Asker;
+use crate::preempt::units::{Cost, Unit, cost_of};
 use crate::preempt::{Place, could_help};
 use crate::round::{Round, Walk};
 use muster_model::{
-    Amounts, DisruptionBudget, Job, JobId, Placement, PreemptMode, Seconds, State, TimeLimit,
-    Timestamp, Victim, VictimOrder,
+    Amounts, Job, NodeId, Placement, PreemptMode, Seconds, State, TimeLimit, Timestamp, Victim,
 };
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,73 +27,15 @@ use std::sync::Arc;
 const ALL_SETS: usize = 10;
 /// Up to so many units every pair is tried.
 const ALL_PAIRS: usize = 48;
-/// At most so many units are looked at, the cheapest.
+/// At most so many single units are tried, the cheapest.
+const SINGLES_MAX: usize = 256;
+/// At most so many units are looked at, those of the cheapest nodes, nodes whole.
 const UNITS_MAX: usize = 4096;
-
-/// Jobs that make room together or not at all.
-struct Unit {
-    jobs: Vec<Arc<Job>>,
-    mode: PreemptMode,
-    reclaims: bool,
-    /// Alone.
-    cost: Cost,
-    /// The disruption budgets that count its jobs, one entry for each job that one counts.
-    counted: Vec<usize>,
-}
-
-/// What a set of victims costs; units add up, but for the distance of owners, broken budgets and
-/// the highest priority.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Cost {
-    /// How near the nearest of the owners is to its guarantee, where borrowed quota is taken back:
-    /// who is furthest beyond gives first.
-    over: u64,
-    /// Jobs beyond what the disruption budgets allow.
-    broken: u64,
-    /// The highest own priority among them, where that decides who may preempt whom.
-    highest: u64,
-    /// The policy's first measure, then the others.
-    first: u64,
-    second: u64,
-    third: u64,
-    /// Whole milliseconds that they have been running: the younger go first.
-    age: u64,
-}
-
-impl Cost {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            over: self.over.max(other.over),
-            broken: self.broken.saturating_add(other.broken),
-            highest: self.highest.max(other.highest),
-            first: self.first.saturating_add(other.first),
-            second: self.second.saturating_add(other.second),
-            third: self.third.saturating_add(other.third),
-            age: self.age.saturating_add(other.age),
-        }
-    }
-}
 
 /// The room that was found.
 pub(super) struct Found {
     pub(super) places: Vec<Place>,
     pub(super) victims: Vec<Victim>,
-}
-
-/// What a job loses where it starts anew: GPU-seconds, and CPU-seconds where it has no GPU, since
-/// its last checkpoint.
-pub(super) fn lost(job: &Job, mode: PreemptMode, now: Timestamp) -> (u64, u64) {
-    use PreemptMode::{Checkpoint, Shrink, Suspend};
-    let kept = matches!(mode, Suspend | Checkpoint | Shrink);
-    let since = job.started.max(job.checkpointed);
-    let (Some(since), Some(placement)) = (since.filter(|_| !kept), &job.placement) else {
-        return (0, 0);
-    };
-    let seconds = now.since(since).0.saturating_sub(job.paused.0);
-    match u64::from(placement.devices()) {
-        0 => (0, u64::from(placement.cpus()).saturating_mul(seconds)),
-        gpus => (gpus.saturating_mul(seconds), 0),
-    }
 }
 
 impl Round<'_> {
@@ -102,7 +46,18 @@ impl Round<'_> {
         askers: &[Asker<'_>],
         group: &[&Arc<Job>],
     ) -> Option<Found> {
-        let units = self.units(asks, askers);
+        if let ([asks], [asker], [job]) = (asks, askers, group)
+            && asks.iter().all(|ask| is_of_one_node(ask))
+        {
+            match self.search_one_node(asks, *asker, job) {
+                OneNode::Found(found) => return Some(found),
+                // Others may stand in its way elsewhere: it wants to be away from them.
+                OneNode::Nothing if !asks.iter().any(|ask| looks_elsewhere(ask)) => return None,
+                OneNode::Nothing | OneNode::Unsure => {}
+            }
+        }
+        let helps = |round: &Self, job: &Arc<Job>| could_help(&round.cache.world, asks, job);
+        let units = whole_nodes(self.state, self.permitted_units(askers, helps));
         if units.is_empty() {
             return None;
         }
@@ -115,121 +70,87 @@ impl Round<'_> {
             trial.single().or_else(|| trial.pair()).or_else(|| trial.by_nodes())
         };
         let (chosen, places) = found?;
-        let mut victims = Vec::new();
-        for unit in chosen.iter().filter_map(|at| units.get(*at)) {
-            let permits = self.permits();
-            victims.extend(unit.jobs.iter().map(|job| permits.victim(job, unit.mode)));
-        }
-        Some(Found { places, victims })
+        let chosen: Vec<&Unit> = chosen.iter().filter_map(|at| units.get(*at)).collect();
+        Some(Found { places, victims: self.victims_of(&chosen) })
     }
 
-    /// Those who may be told to make room where it helps, the cheapest first.
-    fn units(&mut self, asks: &[Vec<&Ask>], askers: &[Asker<'_>]) -> Vec<Unit> {
-        let state = self.state;
-        let companies = crate::together::companies(state);
-        let mut permitted: BTreeMap<JobId, Vec<(Arc<Job>, Permit)>> = BTreeMap::new();
-        let mut helpful: BTreeSet<JobId> = BTreeSet::new();
-        for job in state.index.active.iter().filter_map(|id| state.jobs.get(id)) {
-            self.work.slots += 1;
-            if self.preempting.spared.contains(&job.id) {
-                continue;
-            }
-            let permits = self.permits();
-            let permit = askers.iter().try_fold(None, |permit: Option<Permit>, asker| {
-                let found = permits.permit(*asker, job).ok()?;
-                Some(Some(permit.map_or(found, |permit| weaker(permit, found))))
-            });
-            if let Some(Some(permit)) = permit {
-                let with = crate::together::leaving_with(state, &companies, job);
-                let leader = with.first().copied().unwrap_or(job.id);
-                permitted.entry(leader).or_default().push((Arc::clone(job), permit));
-                if could_help(&self.cache.world, asks, job) {
-                    helpful.insert(leader);
-                }
-            }
-        }
-        permitted.retain(|leader, members| {
-            helpful.contains(leader)
-                && members.first().is_some_and(|(first, _)| {
-                    crate::together::leaving_with(state, &companies, first).len() == members.len()
-                })
-        });
-        let budgets: Vec<&DisruptionBudget> = state.budgets.values().map(AsRef::as_ref).collect();
-        let mut units: Vec<Unit> =
-            permitted.into_values().map(|members| self.unit(members, &budgets)).collect();
-        units.sort_by_key(|unit| (unit.cost, Reverse(unit.jobs.first().map(|job| job.id))));
-        units.truncate(UNITS_MAX);
-        units
-    }
-
-    /// Jobs that leave together, and what that costs.
-    fn unit(&mut self, members: Vec<(Arc<Job>, Permit)>, budgets: &[&DisruptionBudget]) -> Unit {
-        let (state, now) = (self.state, self.now);
-        let policy = &state.policy.preemption;
-        let permits = members.iter().map(|(_, permit)| *permit);
-        let permit = permits.reduce(weaker);
-        let mode = permit.map_or(PreemptMode::Off, |permit| permit.mode);
-        let reclaims = permit.is_some_and(Permit::reclaims);
-        let mut cost = Cost::default();
-        for (job, _) in &members {
-            let (gpus, cpus) = lost(job, mode, now);
-            let age = now.millis().saturating_sub(job.placed.unwrap_or(now).millis());
-            let quotas = self.permits().quotas.as_ref();
-            let over = quotas
-                .filter(|_| reclaims)
-                .map_or(0, |quotas| u64::from(u32::MAX).saturating_sub(quotas.excess(state, job)));
-            let own = job.spec.priority.filter(|_| policy.priorities).map_or(0, u64::from);
-            let (first, second, third) = match policy.order {
-                VictimOrder::Fewest => (1, gpus, cpus),
-                VictimOrder::LeastLost => (gpus, cpus, 1),
-            };
-            let age = u64::try_from(age).unwrap_or(0);
-            let one = Cost { over, broken: 0, highest: own, first, second, third, age };
-            cost = cost.plus(one);
-        }
-        let jobs: Vec<Arc<Job>> = members.into_iter().map(|(job, _)| job).collect();
-        let of = |job: &Arc<Job>| {
-            let counted = |(_, budget): &(usize, &&DisruptionBudget)| budget.counts(&job.spec);
-            budgets.iter().enumerate().filter(counted).map(|(at, _)| at).collect::<Vec<_>>()
+    /// The orders of these units.
+    pub(super) fn victims_of(&mut self, units: &[&Unit]) -> Vec<Victim> {
+        let permits = self.permits();
+        let of = |unit: &&Unit| {
+            unit.jobs.iter().map(|job| permits.victim(job, unit.mode)).collect::<Vec<_>>()
         };
-        let counted: Vec<usize> = jobs.iter().flat_map(of).collect();
-        let mut unit = Unit { jobs, mode, reclaims, cost, counted };
-        unit.cost.broken = broken(state, [&unit].into_iter());
-        unit
+        units.iter().flat_map(of).collect()
     }
 }
 
-/// How many jobs of these are beyond what the disruption budgets allow.
-fn broken<'u>(state: &State, units: impl Iterator<Item = &'u Unit>) -> u64 {
-    let mut told: BTreeMap<usize, u64> = BTreeMap::new();
-    for at in units.flat_map(|unit| &unit.counted) {
-        *told.entry(*at).or_default() += 1;
-    }
-    let allowed = |at: usize| state.budgets.values().nth(at).map_or(0, |b| u64::from(b.allowed));
-    told.into_iter().map(|(at, count)| count.saturating_sub(allowed(at))).sum()
+/// True where the job has all it asks for on one node, wherever that is.
+fn is_of_one_node(ask: &Ask) -> bool {
+    let (least, most) = ask.node_bounds().unwrap_or((0, 0));
+    let is_one = least == 1 && (most == 1 || !ask.can_be_spread());
+    is_one && ask.licences.is_empty() && ask.request.node_list.is_empty()
 }
 
-/// Of two permissions the one that asks for less of the engine: what one of a gang cannot do, none
-/// of it does.
-fn weaker(a: Permit, b: Permit) -> Permit {
-    Permit { mode: a.mode.min(b.mode), right: a.right.max(b.right) }
+/// True where who runs on other nodes can keep it from one.
+fn looks_elsewhere(ask: &Ask) -> bool {
+    ask.affinity().is_some_and(muster_model::Affinity::looks_at_jobs)
+}
+
+/// The longest that any of these takes to go.
+pub(super) fn longest(victims: &[Victim], now: Timestamp) -> Seconds {
+    victims.iter().map(|victim| victim.until.since(now)).max().unwrap_or(Seconds(0))
+}
+
+/// All units where they are not too many; else those of the cheapest nodes, as long as nodes go in
+/// whole.
+fn whole_nodes(state: &State, units: Vec<Unit>) -> Vec<Unit> {
+    if units.len() <= UNITS_MAX {
+        return units;
+    }
+    let nodes = by_node(state, &units);
+    let mut kept = BTreeSet::new();
+    for (_, _, there) in nodes {
+        if kept.len() + there.len() > UNITS_MAX && !kept.is_empty() {
+            break;
+        }
+        kept.extend(there);
+    }
+    let kept = |(at, unit): (usize, Unit)| kept.contains(&at).then_some(unit);
+    units.into_iter().enumerate().filter_map(kept).collect()
+}
+
+/// The units of each node, the cheapest nodes first.
+fn by_node(state: &State, units: &[Unit]) -> Vec<(Cost, NodeId, BTreeSet<usize>)> {
+    let mut on_node: BTreeMap<NodeId, BTreeSet<usize>> = BTreeMap::new();
+    for (at, unit) in units.iter().enumerate() {
+        let placements = unit.jobs.iter().filter_map(|job| job.placement.as_ref());
+        for share in placements.flat_map(|p| &p.nodes) {
+            on_node.entry(share.node).or_default().insert(at);
+        }
+    }
+    let cost =
+        |there: &BTreeSet<usize>| cost_of(state, there.iter().filter_map(|at| units.get(*at)));
+    let mut nodes: Vec<(Cost, NodeId, BTreeSet<usize>)> =
+        on_node.into_iter().map(|(node, there)| (cost(&there), node, there)).collect();
+    nodes.sort();
+    nodes
 }
 
 /// Layouts of one group on the world without some units.
-struct Trial<'t, 'a> {
-    round: &'t mut Round<'a>,
-    asks: &'t [Vec<&'t Ask>],
-    group: &'t [&'t Arc<Job>],
-    units: &'t [Unit],
+pub(super) struct Trial<'t, 'a> {
+    pub(super) round: &'t mut Round<'a>,
+    pub(super) asks: &'t [Vec<&'t Ask>],
+    pub(super) group: &'t [&'t Arc<Job>],
+    pub(super) units: &'t [Unit],
 }
 
 /// What a layout is held against.
 #[derive(Clone, Copy)]
-struct Terms {
+pub(super) struct Terms {
     /// So long it takes until the room is there: the group may end that much later.
-    grace: Seconds,
+    pub(super) grace: Seconds,
     /// Limits of associations and QOS count.
-    limited: bool,
+    pub(super) limited: bool,
 }
 
 type Chosen = (BTreeSet<usize>, Vec<Place>);
@@ -242,37 +163,30 @@ impl Round<'_> {
         group: &[&Arc<Job>],
         victims: &[Victim],
     ) -> Option<Vec<Place>> {
-        let graces = victims.iter().map(|victim| victim.until.since(self.now));
-        let margin = graces.max().unwrap_or(Seconds(0));
-        let terms = Terms { grace: margin, limited: true };
+        let terms = Terms { grace: longest(victims, self.now), limited: true };
         Trial { round: self, asks, group, units: &[] }.places(terms)
     }
 }
 
-impl Trial<'_, '_> {
+impl<'t> Trial<'t, '_> {
     /// What a set of units costs.
     fn cost(&self, set: &BTreeSet<usize>) -> Cost {
-        let units = || set.iter().filter_map(|at| self.units.get(*at));
-        let sum = units().fold(Cost::default(), |sum, unit| sum.plus(unit.cost));
-        Cost { broken: broken(self.round.state, units()), ..sum }
+        cost_of(self.round.state, set.iter().filter_map(|at| self.units.get(*at)))
     }
 
-    /// The longest that any of these takes to go.
-    fn longest_grace(&mut self, open: &BTreeSet<usize>) -> Seconds {
-        let now = self.round.now;
-        let permits = self.round.permits();
-        let of = |unit: &Unit| {
-            unit.jobs.iter().map(|job| permits.victim(job, unit.mode).until.since(now)).max()
-        };
-        let units = open.iter().filter_map(|at| self.units.get(*at));
-        units.filter_map(of).max().unwrap_or(Seconds(0))
+    /// These units.
+    fn chosen(&self, set: &BTreeSet<usize>) -> Vec<&'t Unit> {
+        let units = self.units;
+        set.iter().filter_map(|at| units.get(*at)).collect()
     }
 
     /// Where the group would be once these units are gone.
     fn fits(&mut self, open: &BTreeSet<usize>) -> Option<Vec<Place>> {
-        let terms = Terms { grace: self.longest_grace(open), limited: true };
-        let places = self.laid(open, terms)?;
-        self.is_covered(open, &places).then_some(places)
+        let gone = self.chosen(open);
+        let terms =
+            Terms { grace: longest(&self.round.victims_of(&gone), self.round.now), limited: true };
+        let places = self.laid(&gone, terms)?;
+        self.is_covered(&gone, &places).then_some(places)
     }
 
     /// `None` where no set of these units could be enough: not even with all of them gone at once
@@ -280,16 +194,13 @@ impl Trial<'_, '_> {
     fn could_fit(&mut self, all: &BTreeSet<usize>) -> Option<()> {
         let restless = self.asks.iter().flatten().any(|ask| ask.is_restless());
         let terms = Terms { grace: Seconds(0), limited: false };
-        (restless || self.laid(all, terms).is_some()).then_some(())
+        (restless || self.laid(&self.chosen(all), terms).is_some()).then_some(())
     }
 
     /// Where the group would be without these units; the world is left as it was.
-    fn laid(&mut self, open: &BTreeSet<usize>, terms: Terms) -> Option<Vec<Place>> {
-        let jobs: Vec<(&Arc<Job>, PreemptMode)> = open
-            .iter()
-            .filter_map(|at| self.units.get(*at))
-            .flat_map(|unit| unit.jobs.iter().map(|job| (job, unit.mode)))
-            .collect();
+    pub(super) fn laid(&mut self, gone: &[&Unit], terms: Terms) -> Option<Vec<Place>> {
+        let jobs: Vec<(&Arc<Job>, PreemptMode)> =
+            gone.iter().flat_map(|unit| unit.jobs.iter().map(|job| (job, unit.mode))).collect();
         for (job, mode) in &jobs {
             self.round.step_aside(job, *mode);
         }
@@ -314,9 +225,9 @@ impl Trial<'_, '_> {
     }
 
     /// What is reclaimed has to fit in the guarantee of who reclaims it.
-    fn is_covered(&mut self, open: &BTreeSet<usize>, places: &[Place]) -> bool {
+    pub(super) fn is_covered(&mut self, gone: &[&Unit], places: &[Place]) -> bool {
         let state = self.round.state;
-        let reclaims = open.iter().any(|at| self.units.get(*at).is_some_and(|u| u.reclaims));
+        let reclaims = gone.iter().any(|unit| unit.reclaims);
         let more = places
             .iter()
             .fold(Amounts::default(), |sum, place| sum.plus(Amounts::of(&place.placement)));
@@ -377,7 +288,7 @@ impl Trial<'_, '_> {
     }
 
     fn single(&mut self) -> Option<Chosen> {
-        (0..self.units.len()).find_map(|at| {
+        (0..self.units.len().min(SINGLES_MAX)).find_map(|at| {
             let set = BTreeSet::from([at]);
             self.fits(&set).map(|places| (set, places))
         })
@@ -400,16 +311,7 @@ impl Trial<'_, '_> {
 
     /// Opens nodes, the cheapest first, until the group fits; then spares whom it can.
     fn by_nodes(&mut self) -> Option<Chosen> {
-        let mut on_node: BTreeMap<muster_model::NodeId, BTreeSet<usize>> = BTreeMap::new();
-        for (at, unit) in self.units.iter().enumerate() {
-            let placements = unit.jobs.iter().filter_map(|job| job.placement.as_ref());
-            for share in placements.flat_map(|p| &p.nodes) {
-                on_node.entry(share.node).or_default().insert(at);
-            }
-        }
-        let mut nodes: Vec<(Cost, muster_model::NodeId, BTreeSet<usize>)> =
-            on_node.into_iter().map(|(node, units)| (self.cost(&units), node, units)).collect();
-        nodes.sort();
+        let nodes = by_node(self.round.state, self.units);
         let open = |count: usize| -> BTreeSet<usize> {
             nodes[..count].iter().flat_map(|(_, _, units)| units.iter().copied()).collect()
         };

@@ -6,7 +6,8 @@
 //! those at once. So nobody may preempt for it: what is above the least is only lent. One that lives
 //! with losing nodes gives up those that the other takes, never its first, and goes on.
 
-use super::search::{Found, lost};
+use super::search::Found;
+use super::units::lost;
 use crate::ask::Ask;
 use crate::free::Span;
 use crate::preempt::Place;
