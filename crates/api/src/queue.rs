@@ -98,7 +98,7 @@ pub struct QueueRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub started_ms: Option<Timestamp>,
-    /// When it is expected to start, where that is known.
+    /// When it is expected to start, where `starts` was asked and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub expected_ms: Option<Timestamp>,

@@ -48,14 +48,16 @@ pub struct WhyView {
     pub state: String,
     /// Everything that blocks it, the binding one first; empty where it does not wait.
     pub reasons: Vec<ReasonView>,
-    /// Not before this, unless jobs end before their limits: its start if nobody else waited.
+    /// When it is expected to start, as in the queue: not after this, unless more important jobs
+    /// come. Absent where it cannot be foreseen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
     pub expected_ms: Option<Timestamp>,
-    /// Not after this, unless more important jobs come: its start if all before it go first.
+    /// A bound: not before this, unless jobs end before their limits. Its start if nobody else
+    /// waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>)]
-    pub latest_ms: Option<Timestamp>,
+    pub not_before_ms: Option<Timestamp>,
     /// The nodes that are promised to it, folded; empty where none are.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub expected_nodes: String,

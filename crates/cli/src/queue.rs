@@ -84,6 +84,7 @@ fn rows(client: &Client, args: &QueueArgs) -> Result<Vec<QueueRow>, Failure> {
         partitions: args.partition.clone(),
         states: args.all.then(|| "all".to_owned()),
         expand: Some(args.expand),
+        starts: Some(true),
         ..QueueQuery::default()
     };
     Ok(client.queue_all(&query)?)

@@ -77,7 +77,7 @@ fn why(cycle: &Cycle, job: JobId, json: bool) -> Outcome {
     let found = cycle.explain(job);
     if json {
         let suggestions: Vec<String> = found.suggestions.iter().map(ToString::to_string).collect();
-        let start = found.start.map(|window| (window.earliest, window.latest));
+        let start = found.start.map(|window| (window.not_before, window.expected));
         return say::json(
             &json!({ "job": job, "reasons": found.reasons, "start": start, "suggestions": suggestions }),
         );
@@ -88,9 +88,11 @@ fn why(cycle: &Cycle, job: JobId, json: bool) -> Outcome {
         let _ = writeln!(text, "  {word}: {reason} [{}]", reason.code());
     }
     if let Some(window) = found.start {
-        let latest = window.latest.map(instant);
-        let latest = latest.map_or(String::new(), |at| format!(", {at} at the latest"));
-        let _ = writeln!(text, "  start: {}{latest}", instant(window.earliest));
+        let start = match window.expected {
+            Some(at) => format!("{} at the latest", instant(at)),
+            None => format!("not before {}", instant(window.not_before)),
+        };
+        let _ = writeln!(text, "  start: {start}");
     }
     for suggestion in &found.suggestions {
         let _ = writeln!(text, "  would start it: {suggestion}");

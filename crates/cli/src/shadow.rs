@@ -254,13 +254,18 @@ fn explained(look: &Look, row: &Waiting) -> String {
         let _ = writeln!(text, "  {lead}: {} [{}]", why.text, why.code);
     }
     let place = if row.nodes.is_empty() { String::new() } else { format!(" on {}", row.nodes) };
-    match (row.earliest_ms, row.latest_ms.or(row.start_ms)) {
-        (Some(from), Some(to)) if from != to => {
-            let (from, to) = (say::instant(from), say::instant(to));
-            let _ = writeln!(text, "  start: from {from}, {to} at the latest{place}");
+    match (row.start_ms.map(say::instant), row.not_before_ms.map(say::instant)) {
+        (Some(at), Some(bound)) if at != bound => {
+            let _ = writeln!(
+                text,
+                "  start: {at}{place} at the latest, {bound} if nobody waited before it"
+            );
         }
-        (Some(at), _) | (None, Some(at)) => {
-            let _ = writeln!(text, "  start: {}{place}", say::instant(at));
+        (Some(at), _) => {
+            let _ = writeln!(text, "  start: {at}{place}");
+        }
+        (None, Some(bound)) => {
+            let _ = writeln!(text, "  start: not before {bound}");
         }
         (None, None) => text
             .push_str("  start: cannot be foreseen: that depends on more than the ends of jobs\n"),

@@ -282,30 +282,27 @@ fn start(view: &WhyView) -> String {
     if word != "pending" {
         return format!("it is {word}");
     }
-    match view.expected_ms {
-        Some(at) => {
+    let told = |at| format!("{} ({})", say::from_now(at), say::instant(at));
+    let earlier = "or earlier where jobs end before their limits";
+    match (view.expected_ms.map(told), view.not_before_ms.map(told)) {
+        (Some(expected), bound) => {
             let place = if view.expected_nodes.is_empty() {
                 String::new()
             } else {
                 format!(" on {}", view.expected_nodes)
             };
-            let told = |at| format!("{} ({})", say::from_now(at), say::instant(at));
-            let earlier = "or earlier where jobs end before their limits";
-            match view.latest_ms.map(told) {
+            match bound {
                 // Instants that read the same are one.
-                Some(latest) if latest == told(at) => format!("{latest}{place}, {earlier}"),
-                Some(latest) => format!(
-                    "{latest}{place} at the latest, {} if nobody waited before it, {earlier}",
-                    told(at)
+                Some(bound) if bound != expected => format!(
+                    "{expected}{place} at the latest, {bound} if nobody waited before it, {earlier}"
                 ),
-                None => format!(
-                    "not before {}{place}; of those before it too many wait, or one has no limit, \
-                     to say when",
-                    told(at)
-                ),
+                _ => format!("{expected}{place}, {earlier}"),
             }
         }
-        None => "cannot be foreseen: that depends on more than the ends of jobs".to_owned(),
+        (None, Some(bound)) => format!(
+            "not before {bound}; of those before it too many wait, or one has no limit, to say when"
+        ),
+        (None, None) => "cannot be foreseen: that depends on more than the ends of jobs".to_owned(),
     }
 }
 
@@ -420,7 +417,7 @@ mod tests {
             state: "pending".into(),
             reasons: vec![ReasonView::full(&resources), ReasonView::full(&Reason::HeldByUser)],
             expected_ms: Some(Timestamp::from_secs(0)),
-            latest_ms: Some(Timestamp::from_secs(0)),
+            not_before_ms: Some(Timestamp::from_secs(0)),
             expected_nodes: "node1".into(),
             suggestions: vec![Suggestion {
                 change: "--gpus-per-node=2".into(),
@@ -440,9 +437,9 @@ mod tests {
         assert_eq!(lines[2], "    job 7 (mara, train, 8 GPUs): ends by 15:00:00 at the latest");
         assert_eq!(lines[3], "  also: held by its owner [HELD_BY_USER]");
         assert!(lines[4].starts_with("  start: now ("), "{text}");
-        let later = WhyView { latest_ms: Some(Timestamp::NEVER), ..view.clone() };
+        let later = WhyView { expected_ms: Some(Timestamp::NEVER), ..view.clone() };
         assert!(start(&later).contains(" at the latest, now ("), "{}", start(&later));
-        let unknown = WhyView { latest_ms: None, ..view };
+        let unknown = WhyView { expected_ms: None, ..view };
         assert!(start(&unknown).starts_with("not before now ("), "{}", start(&unknown));
         assert_eq!(lines[7], "      scontrol update JobId=12 Gres=gpu:2");
     }

@@ -38,10 +38,9 @@ impl Advisor {
         self.planner(state).when(state, job, now)
     }
 
-    /// When every waiting job would start, as far as that can be foreseen.
-    pub fn starts(&mut self, state: &State, now: Timestamp) -> BTreeMap<JobId, Timestamp> {
-        let outlook = self.planner(state).outlook(state, now);
-        outlook.starts.into_iter().map(|(job, promise)| (job, promise.start)).collect()
+    /// When and where waiting jobs would start, as far as that is foreseen for all who look.
+    pub fn starts(&mut self, state: &State, now: Timestamp) -> BTreeMap<JobId, Promise> {
+        self.planner(state).foreseen(state, now).starts
     }
 
     /// Why a job is not on a node.

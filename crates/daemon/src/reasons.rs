@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use muster_control::{Advisor, Comparison, Explanation, Handle, NodeAnswer, TurnView};
-use muster_model::{Job, JobId, Reason, State, Timestamp};
+use muster_model::{Job, JobId, Promise, Reason, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,9 +12,6 @@ const DEAR: Duration = Duration::from_millis(20);
 
 /// For how many times that it took they are kept: readers cost a tenth of a processor at most.
 const KEPT_TIMES: u32 = 10;
-
-/// Beyond so many waiting jobs a start for each is no longer a matter of less than a second.
-const FORESEEN_MAX: usize = 5_000;
 
 /// A state with the reasons of its waiting jobs.
 pub(crate) struct Known {
@@ -33,7 +30,7 @@ pub(crate) struct Reasons {
 struct Inner {
     advisor: Advisor,
     newest: Option<Found<Reason>>,
-    starts: Option<Found<Timestamp>>,
+    starts: Option<Found<Promise>>,
 }
 
 /// What was found of jobs, of which state it is, and what finding it took.
@@ -75,11 +72,8 @@ impl Reasons {
         Known { state, by_job }
     }
 
-    /// When the waiting jobs of a state would start; nothing is foreseen where too many wait.
-    pub(crate) fn starts(&self, state: &State) -> Arc<BTreeMap<JobId, Timestamp>> {
-        if state.index.pending.len() > FORESEEN_MAX {
-            return Arc::default();
-        }
+    /// When and where the waiting jobs of a state would start, the first of the queue where many wait.
+    pub(crate) fn starts(&self, state: &State) -> Arc<BTreeMap<JobId, Promise>> {
         let mut inner = self.lock();
         if let Some(found) = inner.starts.as_ref().filter(|found| found.serves(state)) {
             return Arc::clone(&found.by_job);

@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::gates::gate_reasons;
 use crate::order::{Keys, OrderKey};
 use crate::outcome::Outcome;
-use crate::outlook::outlook;
+use crate::outlook::{FORESEEN_MAX, Far, outlook};
 use crate::preempt::RoomMakers;
 use crate::queue::group;
 use crate::reasons::Reasoner;
@@ -12,18 +12,15 @@ use crate::suggest::{Suggestion, suggestions};
 use crate::timeline;
 use crate::together::first;
 use crate::unblock::{Unblock, unblock};
-use muster_model::{Decision, Job, JobId, NodeId, NodeTally, Reason, State, Timestamp, Work};
+use muster_model::{Job, JobId, NodeId, NodeTally, Reason, State, Timestamp, Work};
 use std::sync::Arc;
-
-/// The latest start is worked out behind at most so many waiting jobs.
-const AHEAD_MAX: usize = 200;
 
 /// Why a job waits, until when, and what would start it now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
     /// All that blocks it, the binding reason first; empty where it does not wait.
     pub reasons: Vec<Reason>,
-    /// When it may start; `None` where that depends on more than the ends of jobs.
+    /// When it starts; `None` where that depends on more than the ends of jobs.
     pub start: Option<StartWindow>,
     /// The nodes it was promised, in rank order; empty where it has no promise.
     pub nodes: Vec<NodeId>,
@@ -40,14 +37,15 @@ pub struct Explanation {
     pub room_makers: Option<RoomMakers>,
 }
 
-/// Bounds on a start, if running jobs take their whole limits.
+/// A start, if running jobs take their whole limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartWindow {
     /// Not before this, unless jobs end before their limits: its start if nobody else waited.
-    pub earliest: Timestamp,
-    /// Not after this, unless more important jobs come: its start if all before it go first.
-    /// `None` where a job before it has no limit, or too many are before it.
-    pub latest: Option<Timestamp>,
+    pub not_before: Timestamp,
+    /// Its start as [`Planner::foreseen`](crate::Planner::foreseen) has it: not after this, unless
+    /// more important jobs come. `None` where a job before it has no limit, or too many are before
+    /// it.
+    pub expected: Option<Timestamp>,
 }
 
 pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestamp) -> Explanation {
@@ -73,30 +71,14 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     let unblocks = reasons.iter().map(|reason| unblock(state, job, reason, now)).collect();
     let is_free = job.eligible.is_some_and(|at| at <= now);
     let promise = outcome.plan.promises.iter().find(|p| p.job == id);
-    let room = crate::preempt::room_of(&outcome.plan, job);
-    let nodes = match (&room, promise) {
-        (Some(room), _) => room.nodes.iter().map(|share| share.node).collect(),
-        (None, Some(promise)) => promise.nodes.clone(),
-        (None, None) => Vec::new(),
-    };
-    let start = if starts_now {
-        Some(StartWindow { earliest: now, latest: Some(now) })
-    } else if reasons.iter().all(|reason| waits_for_others(reason) || waits_for_time(reason)) {
-        // A promise does not know of those that make room and come back to the queue.
-        let comes_back = !state.index.evicted.is_empty()
-            || outcome.plan.decisions.iter().any(|d| matches!(d, Decision::Preempt(_)));
-        let latest = match promise {
-            Some(promise) if !comes_back => Some(promise.start),
-            Some(promise) if ahead.len() > AHEAD_MAX => Some(promise.start),
-            None if ahead.len() > AHEAD_MAX => None,
-            _ => outlook(cache, state, now, outcome, Some(id)).starts.get(&id).map(|p| p.start),
-        };
-        match reasons.iter().any(waits_for_time) {
-            true => latest.map(|at| StartWindow { earliest: at, latest: Some(at) }),
-            false => window(cache, state, job, now, latest),
-        }
-    } else {
-        None
+    let is_owed = promise.is_some() || crate::preempt::room_of(&outcome.plan, job).is_some();
+    let far = Far { only: Some(id), turns: FORESEEN_MAX };
+    let foreseen = outlook(cache, state, now, outcome, far).starts.remove(&id);
+    let expected = foreseen.as_ref().map(|foreseen| foreseen.start);
+    let nodes = foreseen.filter(|_| is_owed).map_or_else(Vec::new, |foreseen| foreseen.nodes);
+    let start = match reasons.iter().all(waits_for_others) && !starts_now {
+        true => window(cache, state, job, now, expected),
+        false => expected.map(|at| StartWindow { not_before: at, expected: Some(at) }),
     };
     let room_makers = match !starts_now && reasons.iter().all(waits_for_others) {
         true => room_makers(cache, state, job, now, outcome),
@@ -155,18 +137,6 @@ const fn waits_for_others(reason: &Reason) -> bool {
             | Reason::Reserved { .. }
             | Reason::ReservationWaits { .. }
             | Reason::ReservationTooShort { .. }
-    )
-}
-
-/// True for what ends at an instant that an outlook knows.
-const fn waits_for_time(reason: &Reason) -> bool {
-    matches!(
-        reason,
-        Reason::MakingRoom { .. }
-            | Reason::ArrayTaskLimit { .. }
-            | Reason::AssociationLimit(_)
-            | Reason::QosLimit(_)
-            | Reason::BeginTime { .. }
     )
 }
 
@@ -243,22 +213,24 @@ fn all_reasons(
     reasons
 }
 
-/// The bounds on the start: as if nobody else waited, and as an outlook has it.
+/// The start, with the bound on it: as if nobody else waited.
 fn window(
     cache: &mut Cache,
     state: &State,
     job: &Arc<Job>,
     now: Timestamp,
-    latest: Option<Timestamp>,
+    expected: Option<Timestamp>,
 ) -> Option<StartWindow> {
     let group = group(state, first(state, job))?;
     let asks: Vec<_> = group.iter().map(|job| crate::queue::asks(state, job, now)).collect();
     let parts: Vec<Vec<&crate::ask::Ask>> = asks.iter().map(|asks| asks.iter().collect()).collect();
     let mut work = Work::default();
-    let found = timeline::earliest(&mut cache.world, &parts, now, &mut work);
-    let (earliest, places) = found?;
-    timeline::undo(&mut cache.world, &places);
+    let alone = timeline::earliest(&mut cache.world, &parts, now, &mut work).map(|(at, places)| {
+        timeline::undo(&mut cache.world, &places);
+        at
+    });
     let known = |at: &Timestamp| *at != Timestamp::NEVER;
-    let earliest = Some(earliest).filter(known)?;
-    Some(StartWindow { earliest, latest: latest.filter(known).map(|at| at.max(earliest)) })
+    let expected = expected.filter(known);
+    let not_before = alone.filter(known).into_iter().chain(expected).min()?;
+    Some(StartWindow { not_before, expected })
 }

@@ -74,7 +74,7 @@ pub use budget::Budget;
 pub use compare::{Choice, Comparison, NodeAnswer, NodeScore, ScorePart, Standing, Verdict};
 pub use explain::{Explanation, StartWindow};
 pub use order::{priority, queue};
-pub use outlook::Outlook;
+pub use outlook::{FORESEEN_MAX, Outlook};
 pub use preempt::{RoomMakers, RunningJobs};
 pub use reservations::Slot;
 pub use suggest::{Change, Less, Suggestion};
@@ -83,6 +83,7 @@ pub use unblock::Unblock;
 
 use cache::Cache;
 use muster_model::{Event, JobId, Plan, Promise, Reason, State, Timestamp};
+use outlook::Far;
 use pool::PoolCache;
 use std::collections::BTreeMap;
 
@@ -127,20 +128,29 @@ impl Planner {
     }
 
     /// When every waiting job would start, if nobody else came and every job took its whole limit:
-    /// the next round's starts, those for whom room is made, then the queue in order, none delayed
-    /// by one after it.
+    /// the next round's starts, those for whom room is made, the promises of that round, then the
+    /// queue in order, none delayed by one after it.
     ///
-    /// Costs about as much as a round with a promise for everybody.
+    /// This is the one answer to when a job starts: every other one is a part of it. Costs about as
+    /// much as a round with a promise for everybody.
     pub fn outlook(&mut self, state: &State, now: Timestamp) -> Outlook {
         let memo = self.cache.planned(state, now);
-        outlook::outlook(&self.cache, state, now, &memo.outcome, None)
+        outlook::outlook(&self.cache, state, now, &memo.outcome, Far::ALL)
+    }
+
+    /// As [`Planner::outlook`], for the first [`FORESEEN_MAX`] turns of the queue.
+    pub fn foreseen(&mut self, state: &State, now: Timestamp) -> Outlook {
+        let memo = self.cache.planned(state, now);
+        let far = Far { turns: FORESEEN_MAX, ..Far::ALL };
+        outlook::outlook(&self.cache, state, now, &memo.outcome, far)
     }
 
     /// When and where one waiting job would start: its part of [`Planner::outlook`], which is laid
     /// out only as far as that. `None` where it has none.
     pub fn when(&mut self, state: &State, job: JobId, now: Timestamp) -> Option<Promise> {
         let memo = self.cache.planned(state, now);
-        outlook::outlook(&self.cache, state, now, &memo.outcome, Some(job)).starts.remove(&job)
+        let far = Far { only: Some(job), ..Far::ALL };
+        outlook::outlook(&self.cache, state, now, &memo.outcome, far).starts.remove(&job)
     }
 
     /// Why each waiting job waits, the binding reason of each: one pass over the queue, answered

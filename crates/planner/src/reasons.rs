@@ -10,6 +10,7 @@ use crate::gates::gate_reasons;
 use crate::limits::Limits;
 use crate::order::{Keys, OrderKey};
 use crate::outcome::Outcome;
+use crate::outlook::comes_back;
 use crate::queue::{asks, group, switch_wish};
 use crate::shortage;
 use crate::together;
@@ -416,6 +417,10 @@ impl<'a> Reasoner<'a> {
         let picks = open.then(|| self.picks(&self.cache.world, ask, over)).flatten();
         let total = picks.as_ref().map(|picks| shortage::amounts(world, ask, picks));
         let (start, nodes) = self.promises.get(&job.id).copied().unzip();
+        // A promise that the outlook does not keep is no start to tell, nor is one at no time.
+        let known =
+            |at: &Timestamp| *at != Timestamp::NEVER && !comes_back(self.state, &self.outcome.plan);
+        let start = start.filter(known);
         let least = ask.request.nodes_min();
         let count = match (nodes, &picks) {
             // Any number from the least on would do.

@@ -44,7 +44,8 @@ impl Past {
 
     /// What a job with this limit is likely to run.
     fn likely(self, limit: TimeLimit) -> Seconds {
-        within_limit(self.mean, limit).seconds().unwrap_or(Seconds(ENDLESS))
+        let likely = within_limit(self.mean, limit).seconds();
+        likely.map_or(Seconds(ENDLESS), |likely| likely.min(Seconds(ENDLESS)))
     }
 
     /// Processing over the weight of the wait of a job of this size; smaller comes first.

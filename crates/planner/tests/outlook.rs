@@ -1,6 +1,6 @@
 //! The outlook: one answer to "when", with the room that is made for somebody and who makes it.
 
-use muster_model::{Decision, JobId, Plan, PreemptMode, Promise, Timestamp};
+use muster_model::{Decision, JobId, Plan, PreemptMode, Promise, Reason, Timestamp};
 use muster_plan_check::{Rule, check_outlook};
 use muster_planner::{Budget, Outlook, Planner};
 use muster_test_kit::Lab;
@@ -93,7 +93,7 @@ fn a_job_for_which_room_is_made_is_told_when_it_starts() {
         let found = Planner::new(&lab.state).explain(&lab.state, JobId(2), lab.now);
         assert_eq!(found.reasons[0].code(), "MAKING_ROOM");
         let start = found.start.expect("it has a start");
-        assert_eq!((start.earliest, start.latest), (minute(12), Some(minute(12))));
+        assert_eq!((start.not_before, start.expected), (minute(12), Some(minute(12))));
         assert_eq!(found.nodes.len(), 1);
         carried_out(&mut lab);
     }
@@ -109,7 +109,7 @@ fn tasks_behind_a_throttle_have_their_turn_when_others_of_it_end() {
     assert_eq!(starts(&lab), [(3, 30), (4, 30), (5, 60), (6, 10)]);
     let found = Planner::new(&lab.state).explain(&lab.state, JobId(5), lab.now);
     assert_eq!(found.reasons[0].code(), "ARRAY_TASK_LIMIT");
-    assert_eq!(found.start.map(|start| start.earliest), Some(minute(60)));
+    assert_eq!(found.start.map(|start| start.not_before), Some(minute(60)));
 }
 
 #[test]
@@ -189,7 +189,8 @@ proptest! {
     })]
 
     /// At any moment of any story: the outlook takes nothing twice, begins as the round does, has a
-    /// start for everybody for whom room is made, and is the same where one job is asked for.
+    /// start for everybody for whom room is made, keeps what the round promised, and is what every
+    /// other answer to when says.
     #[test]
     fn an_outlook_is_possible_and_begins_as_the_round_does(
         cluster in cluster(),
@@ -210,6 +211,12 @@ proptest! {
             for start in plan.decisions.iter().flat_map(Decision::starts) {
                 prop_assert_eq!(found.starts[&start.job].start, lab.now);
             }
+            for promise in plan.promises.iter().filter(|_| found.evicted.is_empty()) {
+                let foreseen = found.starts.get(&promise.job).map(|found| found.start);
+                // Behind a job without a limit it may be one at no time.
+                let told = Some(promise.start).filter(|at| *at != Timestamp::NEVER);
+                prop_assert_eq!(foreseen, told);
+            }
             for decision in &plan.decisions {
                 let Decision::Preempt(preempt) = decision else { continue };
                 for victim in &preempt.victims {
@@ -219,6 +226,18 @@ proptest! {
             for id in &lab.state.index.pending {
                 let when = planner.when(&lab.state, *id, lab.now);
                 prop_assert_eq!(when.as_ref(), found.starts.get(id));
+                // The explanation says the same, or only a bound.
+                let start = when.map(|when| when.start);
+                let told = planner.explain(&lab.state, *id, lab.now);
+                prop_assert_eq!(told.start.and_then(|told| told.expected), start);
+                if let (Some(start), Some(told)) = (start, told.start) {
+                    prop_assert!(told.not_before <= start);
+                }
+                for reason in &told.reasons {
+                    if let Reason::Resources { start: Some(told), .. } = reason {
+                        prop_assert_eq!(Some(*told), start);
+                    }
+                }
             }
             lab.carry_out(&plan);
         }

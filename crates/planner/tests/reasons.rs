@@ -172,8 +172,8 @@ fn the_shortage_is_told_in_numbers() {
     };
     assert_eq!(explanation.reasons, [expected]);
     let start = explanation.start.unwrap();
-    assert_eq!(start.earliest, Timestamp::from_secs(1800));
-    assert_eq!(start.latest, Some(Timestamp::from_secs(1800)));
+    assert_eq!(start.not_before, Timestamp::from_secs(1800));
+    assert_eq!(start.expected, Some(Timestamp::from_secs(1800)));
     let options: Vec<String> = explanation.suggestions.iter().map(|s| s.change.option()).collect();
     assert_eq!(options, ["--gpus-per-node=2"]);
 }
@@ -187,8 +187,8 @@ fn a_window_has_the_queue_before_it_in_mind() {
     lab.round();
     let last = lab.explain(JobId(4));
     let start = last.start.unwrap();
-    assert_eq!(start.earliest, Timestamp::from_secs(10 * 60));
-    assert_eq!(start.latest, Some(Timestamp::from_secs(60 * 60)));
+    assert_eq!(start.not_before, Timestamp::from_secs(10 * 60));
+    assert_eq!(start.expected, Some(Timestamp::from_secs(60 * 60)));
     assert_eq!(last.ahead, Some(2));
 }
 
@@ -274,7 +274,7 @@ proptest! {
                 // The cache is as it was: nothing of what was tried stays in it.
                 prop_assert_eq!(&all, &planner.reasons(&lab.state, lab.now));
                 if let Some(start) = full.start {
-                    prop_assert!(start.latest.is_none_or(|at| at >= start.earliest));
+                    prop_assert!(start.expected.is_none_or(|at| at >= start.not_before));
                 }
             }
             Ok(())

@@ -99,7 +99,7 @@ fn s24_jobs_that_would_run_into_maintenance() {
         };
         assert_eq!(found.reasons, [expected], "{job}");
         let start = found.start.expect("it is known when it ends");
-        assert_eq!(start.earliest, Timestamp::from_secs(14_400), "{job}");
+        assert_eq!(start.not_before, Timestamp::from_secs(14_400), "{job}");
     }
 }
 

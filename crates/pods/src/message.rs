@@ -102,7 +102,7 @@ fn start(mirror: &Mirror, explanation: &Explanation) -> Option<String> {
         .collect();
     names.dedup();
     let window = explanation.start.as_ref()?;
-    let at = window.latest.filter(|at| *at != Timestamp::NEVER)?;
+    let at = window.expected?;
     let by = if names.is_empty() { String::new() } else { format!(" ({} end)", names.join(", ")) };
     Some(format!("Expected to start by {}{by}", instant(at)))
 }

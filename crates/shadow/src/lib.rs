@@ -61,10 +61,8 @@ pub struct Waiting {
     pub reasons: Vec<Why>,
     /// When it is expected to start if every job takes its whole limit.
     pub start_ms: Option<Timestamp>,
-    /// Not before this, unless jobs end before their limits; where it is explained in full.
-    pub earliest_ms: Option<Timestamp>,
-    /// Not after this, unless more important jobs come; where it is explained in full.
-    pub latest_ms: Option<Timestamp>,
+    /// A bound: not before this, unless jobs end before their limits; where it is explained in full.
+    pub not_before_ms: Option<Timestamp>,
     /// The nodes that it would start on.
     pub nodes: String,
     /// The smallest changes that would start it now, each tried by planning with it.
@@ -190,8 +188,7 @@ fn waiting(
         slurm_start_ms: None,
         reasons: reason.into_iter().map(why).collect(),
         start_ms: promise.map(|promise| promise.start),
-        earliest_ms: None,
-        latest_ms: None,
+        not_before_ms: None,
         nodes: fold(state, nodes.iter().copied()),
         changes: Vec::new(),
     }
@@ -208,8 +205,7 @@ fn explain(planner: &mut Planner, state: &State, now: Timestamp, row: &mut Waiti
     if !told.reasons.is_empty() {
         row.reasons = told.reasons.iter().map(why).collect();
     }
-    row.earliest_ms = told.start.map(|window| window.earliest);
-    row.latest_ms = told.start.and_then(|window| window.latest);
+    row.not_before_ms = told.start.map(|window| window.not_before);
     row.changes = told.suggestions.iter().map(ToString::to_string).collect();
 }
 
@@ -374,7 +370,7 @@ mod tests {
         assert_eq!(row.slurm_reason, "Resources");
         assert_eq!(row.reasons[0].code, "RESOURCES");
         assert_eq!(row.start_ms, Some(Timestamp::from_secs(4600)));
-        assert_eq!((row.nodes.as_str(), row.earliest_ms), ("n[1-2]", row.start_ms));
+        assert_eq!((row.nodes.as_str(), row.not_before_ms), ("n[1-2]", row.start_ms));
         assert!(!row.changes.is_empty(), "{row:?}");
     }
 }

@@ -59,7 +59,7 @@ impl Scheduler for Kept {
         job: JobId,
     ) -> Option<(Timestamp, Option<Timestamp>)> {
         let window = self.planner.explain(state, job, now).start;
-        window.map(|window| (window.earliest, window.latest))
+        window.map(|window| (window.not_before, window.expected))
     }
 
     fn whatif(

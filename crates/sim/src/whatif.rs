@@ -60,8 +60,7 @@ pub fn outlook(state: &State, now: Timestamp) -> Outlook {
 }
 
 fn known(found: &muster_planner::Outlook) -> Outlook {
-    let starts = found.starts.iter().map(|(job, promise)| (*job, promise.start));
-    starts.filter(|(_, start)| *start != Timestamp::NEVER).collect()
+    found.starts.iter().map(|(job, promise)| (*job, promise.start)).collect()
 }
 
 /// Applies changes to a copy of the state and compares everybody's expected start.

@@ -20,8 +20,6 @@ pub(crate) use fields::Field;
 const DEFAULT: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
-/// Jobs whose starts `--start` asks for one by one; the others have them in the queue or none.
-const FORESEEN_MAX: usize = 100;
 const STATE_ONLY: &str = "%.18i %.2t";
 
 const TABLE: &[Opt] = &[
@@ -130,6 +128,12 @@ fn once(parsed: &Parsed) -> Outcome {
     }
     let layout = layout(parsed)?;
     let wide = parsed.has("json") || layout.columns.iter().any(|column| column.field.wide);
+    let keys = sort_keys(parsed);
+    // Starts are worked out where they show or order the rows.
+    let shown =
+        layout.columns.iter().map(|column| column.field).chain(keys.iter().map(|key| key.0));
+    let starts =
+        parsed.has("json") || shown.into_iter().any(|field| matches!(field.letter, 'S' | 'e'));
     let mut query = QueueQuery {
         jobs: parsed.last("jobs").map(str::to_owned),
         users: users(parsed)?,
@@ -141,6 +145,7 @@ fn once(parsed: &Parsed) -> Outcome {
         states: Some(states.join(",")),
         expand: Some(parsed.has("array") || std::env::var_os("SQUEUE_ARRAY").is_some()),
         wide: Some(wide),
+        starts: Some(starts),
         ..QueueQuery::default()
     };
     // A single job that is over says nothing, one that never was is an error.
@@ -161,10 +166,7 @@ fn once(parsed: &Parsed) -> Outcome {
     let mut rows: Vec<QueueRow> =
         rows.into_iter().filter(|row| keeps(parsed, &states, row)).collect();
     let now = clock::now();
-    if parsed.has("start") {
-        foresee(&client, &mut rows);
-    }
-    sort(&mut rows, &sort_keys(parsed), now);
+    sort(&mut rows, &keys, now);
     if parsed.has("json") {
         let cluster = client.ping().map(|ping| ping.cluster).unwrap_or_default();
         let jobs: Vec<_> = rows.iter().map(|row| json::job(row, &cluster)).collect();
@@ -176,24 +178,6 @@ fn once(parsed: &Parsed) -> Outcome {
     }
     out::print(&table(&layout, &rows, now, parsed.has("noheader")));
     Ok(0)
-}
-
-/// Fills in the starts that the queue does not know yet, as `muster when` says them.
-fn foresee(client: &Client, rows: &mut [QueueRow]) {
-    let unknown = |row: &&mut QueueRow| {
-        row.state == muster_model::JobState::Pending && row.expected_ms.is_none()
-    };
-    for row in rows.iter_mut().filter(unknown).take(FORESEEN_MAX) {
-        let job = muster_api::JobRef::Job(muster_model::JobId(row.id));
-        // A job that ended meanwhile has no start to foresee.
-        let Ok(page) = client.why(&job) else { continue };
-        row.expected_ms = window_start(&page, row.id);
-    }
-}
-
-/// The earliest start of this job, or of the first of its array.
-fn window_start(page: &muster_api::WhyPage, id: u32) -> Option<Timestamp> {
-    page.jobs.iter().find(|view| view.id == id).or(page.jobs.first())?.expected_ms
 }
 
 /// The whole table as text.

@@ -40,11 +40,7 @@ impl QueueRow {
             submitted_ms: job.submitted,
             eligible_ms: job.eligible,
             started_ms: begun,
-            expected_ms: match reason {
-                Some(Reason::Resources { start, .. }) => *start,
-                Some(Reason::BeginTime { at }) => Some(*at),
-                _ => None,
-            },
+            expected_ms: None,
             ended_ms: if job.state.is_over() { job.ended } else { running },
             pause: PauseView::of(job),
             time_limit_s: limit_s(job.time_limit),

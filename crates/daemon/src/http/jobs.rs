@@ -151,6 +151,11 @@ pub(crate) fn views(app: &App, job: &JobRef) -> Result<JobPage, Refusal> {
     resolve(app, job)?;
     let known = app.reasons.of(&app.handle);
     let ids = job.resolve(&known.state);
+    let waits = |id: &JobId| known.state.job(*id).is_some_and(|job| job.is_pending());
+    let starts = match ids.iter().any(waits) {
+        true => app.reasons.starts(&known.state),
+        false => Arc::default(),
+    };
     let mut jobs = Vec::new();
     for (first, tasks) in alike(&known, &ids) {
         let Some(job) = known.state.job(first) else { continue };
@@ -159,6 +164,7 @@ pub(crate) fn views(app: &App, job: &JobRef) -> Result<JobPage, Refusal> {
         }
         let mut view =
             JobView::of(&known.state, job, known.reason(job).map_or(&[], std::slice::from_ref));
+        view.row.expected_ms = starts.get(&first).map(|foreseen| foreseen.start);
         view.row.fold_tasks_where_many(&tasks);
         fill_paths(&known, job, &mut view);
         view.placement = placement(&known, job);
@@ -299,8 +305,8 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
         let outlook = app.reasons.explain(&known.state, id);
         let unblocks = outlook.reasons.iter().zip(&outlook.unblocks);
         view.reasons = unblocks.map(|(reason, unblock)| reason_view(reason, unblock)).collect();
-        view.expected_ms = outlook.start.map(|window| window.earliest);
-        view.latest_ms = outlook.start.and_then(|window| window.latest);
+        view.expected_ms = outlook.start.and_then(|window| window.expected);
+        view.not_before_ms = outlook.start.map(|window| window.not_before);
         view.expected_nodes = node_list(&known.state, &outlook.nodes);
         view.nodes = outlook.tally.iter().map(|row| nodes_view(known, row)).collect();
         view.suggestions = outlook.suggestions.iter().map(|s| suggestion(known, s)).collect();

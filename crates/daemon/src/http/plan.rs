@@ -16,7 +16,8 @@ use muster_model::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What runs, is promised and reserved, by node. Promises are those of the newest planning round.
+/// What runs, is promised and reserved, by node. Promised are those to whom the newest planning
+/// round promised a start, where and when the outlook has them.
 #[utoipa::path(get, path = "/v1/plan", params(PlanQuery), responses(
     (status = 200, body = PlanPage), (status = 404, body = ApiError)))]
 pub(crate) async fn plan(
@@ -25,14 +26,17 @@ pub(crate) async fn plan(
 ) -> Answer<PlanPage> {
     let page = tokio::task::spawn_blocking(move || {
         let known = app.reasons.of(&app.handle);
-        page(&known, &app.handle.round().plan.promises, &query, App::now())
+        let foreseen = app.reasons.starts(&known.state);
+        let round = app.handle.round();
+        let promises = round.plan.promises.iter().filter_map(|promise| foreseen.get(&promise.job));
+        page(&known, promises, &query, App::now())
     });
     Ok(Json(page.await.map_err(|error| Refusal::fault(error.to_string()))??))
 }
 
-fn page(
+fn page<'a>(
     known: &Known,
-    promises: &[Promise],
+    promises: impl Iterator<Item = &'a Promise>,
     query: &PlanQuery,
     now: Timestamp,
 ) -> Result<PlanPage, Refusal> {

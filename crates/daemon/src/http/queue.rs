@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State as Given;
 use axum::response::{IntoResponse, Response};
 use muster_api::{ApiError, PAGE_DEFAULT, PAGE_MAX, QueuePage, QueueQuery, QueueRow};
-use muster_model::{Hold, IndexRanges, Job, JobId, JobSpec, OrderMode, Priorities, Timestamp};
+use muster_model::{Hold, IndexRanges, Job, JobId, JobSpec, OrderMode, Priorities, Promise};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) async fn queue(
 /// One page. Waiting tasks of an array that are alike become one row, unless `expand` is asked.
 fn page(
     known: &Known,
-    starts: &BTreeMap<JobId, Timestamp>,
+    starts: &BTreeMap<JobId, Promise>,
     filter: &Filter,
     query: &QueueQuery,
 ) -> QueuePage {
@@ -73,7 +73,7 @@ fn page(
             row.priority = u32::try_from(priorities.of(job).max(1)).unwrap_or(u32::MAX);
         }
         if job.is_pending() {
-            row.expected_ms = row.expected_ms.or_else(|| starts.get(&id).copied());
+            row.expected_ms = starts.get(&id).map(|foreseen| foreseen.start);
         }
         if let Some(tasks) = tasks.filter(|tasks| tasks.len() > 1) {
             row.fold_tasks(&tasks);

@@ -25,6 +25,7 @@ mod resize;
 mod screen;
 mod slurm;
 mod slurm_init;
+mod starts;
 mod still;
 mod terminal;
 mod through_kubernetes;

@@ -1,10 +1,14 @@
 //! When every waiting job would start, if nobody else came and every job took its whole limit.
 //!
 //! The next round is carried out first: its starts, and the room that it or the state makes for
-//! somebody, who starts when that is there. Then the queue is laid out on the timeline in order, as
-//! under conservative backfill without a bound: each job at the earliest instant that delays none
-//! before it. Those who make room and go back to the queue have their turn there again. A job costs
-//! one walk over the stretches that its shape has not been refused yet.
+//! somebody, who starts when that is there. Then come those to whom the round promised a start, at
+//! that start. Then the queue is laid out on the timeline in order, as under conservative backfill
+//! without a bound: each job at the earliest instant that delays none before it. Those who make room
+//! and go back to the queue have their turn there again; as no promise knows of them, all others have
+//! theirs in order then. A job costs one walk over the stretches that its shape has not been refused
+//! yet.
+//!
+//! Whoever tells when a waiting job starts tells what this says.
 
 mod bounds;
 
@@ -19,11 +23,29 @@ use crate::timeline;
 use crate::world::World;
 use bounds::{Bounds, Need};
 use muster_model::{
-    Decision, DeviceGrant, Eviction, Job, JobId, LimitHit, NodeId, Placement, PreemptMode, Promise,
-    PromisedShare, Reason, State, TimeLimit, Timestamp, Work,
+    Decision, DeviceGrant, Eviction, Job, JobId, LimitHit, NodeId, Placement, Plan, PreemptMode,
+    Promise, PromisedShare, Reason, State, TimeLimit, Timestamp, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// So many turns of the queue are laid out for those who look at it; who comes after them has no
+/// start to tell.
+pub const FORESEEN_MAX: usize = 5_000;
+
+/// How far an outlook is laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Far {
+    /// As far as the start of this job.
+    pub(crate) only: Option<JobId>,
+    /// So many turns at most.
+    pub(crate) turns: usize,
+}
+
+impl Far {
+    /// The whole queue.
+    pub(crate) const ALL: Self = Self { only: None, turns: usize::MAX };
+}
 
 /// What the queue comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,14 +87,13 @@ struct Laying<'a> {
     found: Outlook,
 }
 
-/// Lays the whole queue out, or as much of it as tells the start of `only`. The cache is left as it
-/// was.
+/// Lays the queue out, as far as it is asked for. The cache is left as it was.
 pub(crate) fn outlook(
     cache: &Cache,
     state: &State,
     now: Timestamp,
     outcome: &Outcome,
-    only: Option<JobId>,
+    far: Far,
 ) -> Outlook {
     let mut laying = Laying {
         state,
@@ -94,7 +115,12 @@ pub(crate) fn outlook(
     for (at, (first, _)) in again.iter().enumerate() {
         turns.push((keys.of(first), Turn::Again(at)));
     }
-    turns.sort_unstable_by_key(|(key, _)| *key);
+    let promises: &[Promise] =
+        if comes_back(state, &outcome.plan) { &[] } else { &outcome.plan.promises };
+    let promised: BTreeMap<JobId, usize> =
+        promises.iter().enumerate().map(|(at, promise)| (promise.job, at)).collect();
+    let rank = |key: &OrderKey| promised.get(&key.3).copied().unwrap_or(usize::MAX);
+    turns.sort_unstable_by_key(|(key, _)| (rank(key), *key));
     // Nobody who waits now is held back for those who are not free to start yet.
     let later = cache.queue.later.iter().filter_map(|(at, id)| Some((*at, state.jobs.get(id)?)));
     turns.extend(later.map(|(at, job)| (keys.of(job), Turn::Later(at))));
@@ -102,7 +128,8 @@ pub(crate) fn outlook(
     let mut shapes: Vec<Option<Shape>> = Vec::new();
     shapes.resize_with(cache.queue.shapes.len(), || None);
     for (key, turn) in turns {
-        if only.is_some_and(|job| laying.found.starts.contains_key(&job)) {
+        let told = far.only.is_some_and(|job| laying.found.starts.contains_key(&job));
+        if told || laying.found.work.jobs >= far.turns as u64 {
             break;
         }
         if laying.settled.contains(&key.3) {
@@ -142,6 +169,18 @@ pub(crate) fn outlook(
         }
     }
     laying.found
+}
+
+/// True where somebody makes room and goes back to the queue: promises know of nobody who does.
+pub(crate) fn comes_back(state: &State, plan: &Plan) -> bool {
+    let goes_back = |mode| matches!(mode, PreemptMode::Requeue | PreemptMode::Checkpoint);
+    let evicted = state.index.evicted.iter().filter_map(|id| state.jobs.get(id));
+    let told = evicted.filter_map(|job| job.eviction.as_ref()).any(|one| goes_back(one.mode));
+    let victims = plan.decisions.iter().flat_map(|decision| match decision {
+        Decision::Preempt(preempt) => preempt.victims.as_slice(),
+        _ => &[],
+    });
+    told || victims.into_iter().any(|victim| goes_back(victim.mode))
 }
 
 /// What is known of the waiting jobs of one shape.
@@ -297,7 +336,9 @@ impl Laying<'_> {
         let mut ends = Vec::with_capacity(places.len());
         for (job, (ask, picks)) in asking.jobs.iter().zip(&places) {
             let promise = promise_of(&self.world, start, *job, ask, picks);
-            self.found.starts.insert(*job, promise);
+            if start != Timestamp::NEVER {
+                self.found.starts.insert(*job, promise);
+            }
             ends.push((*job, start.plus_limit(ask.limit)));
         }
         self.bounds.count(needs, &ends);

@@ -54,7 +54,7 @@ const fn whole_minutes(seconds: u64) -> u64 {
 fn shorter(state: &State, job: &Job, now: Timestamp, without: &Plan, reasons: &[Reason]) -> Kind {
     let asked = limit_seconds(job.time_limit);
     let partitions = job.spec.partitions.iter().filter_map(|name| state.partitions.get(name));
-    let bounds = partitions.map(|p| limit_seconds(p.max_time));
+    let bounds = partitions.filter_map(|p| Some(p.max_time.seconds()?.0));
     let promised = without.promises.iter().filter(|p| p.job != job.id).map(|p| p.start);
     let windows = state.reservations.values().flat_map(|r| match r.float {
         Some(away) => vec![now.plus(away)],

@@ -91,6 +91,7 @@ fn jobs(client: &Client, name: Option<&str>, style: Style) -> Outcome {
             let query = QueueQuery {
                 states: Some("all".to_owned()),
                 wide: Some(true),
+                starts: Some(true),
                 ..QueueQuery::default()
             };
             let rows = client.queue_all(&query).map_err(|e| Failure::client("scontrol", &e))?;

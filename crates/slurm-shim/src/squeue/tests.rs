@@ -193,19 +193,6 @@ fn job_numbers_may_stand_apart() {
 }
 
 #[test]
-fn the_start_is_the_window_that_when_shows() {
-    let view = |id, at| muster_api::WhyView {
-        id,
-        expected_ms: Some(Timestamp::from_secs(at)),
-        ..muster_api::WhyView::default()
-    };
-    let page = muster_api::WhyPage { jobs: vec![view(7, 70), view(9, 90)] };
-    assert_eq!(window_start(&page, 9), Some(Timestamp::from_secs(90)));
-    assert_eq!(window_start(&page, 8), Some(Timestamp::from_secs(70)));
-    assert_eq!(window_start(&muster_api::WhyPage { jobs: Vec::new() }, 8), None);
-}
-
-#[test]
 fn the_time_of_a_suspended_job_stands_still() {
     let pause = PauseView {
         before_ms: 2_000,

@@ -104,10 +104,10 @@ fn waits(app: &App, why: &WhyView, lines: &mut Lines<'_>) {
         lines.pair("because", &format!("{} [{}]", reason.text, reason.code));
         lines.pair("since", &reason.since_ms.map(at).unwrap_or_default());
     }
-    let start = match (why.expected_ms, why.latest_ms) {
-        (Some(first), Some(last)) if first != last => format!("{} to {}", at(first), at(last)),
-        (Some(first), _) => at(first),
-        (None, _) => "not known".to_owned(),
+    let start = match (why.expected_ms, why.not_before_ms) {
+        (Some(start), _) => at(start),
+        (None, Some(bound)) => format!("not before {}", at(bound)),
+        (None, None) => "not known".to_owned(),
     };
     lines.pair("starts", &start);
     lines.pair("on", &why.expected_nodes);
