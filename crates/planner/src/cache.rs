@@ -2,11 +2,12 @@
 
 use crate::budget::Budget;
 use crate::outcome::Outcome;
+use crate::outlook::{FORESEEN_MAX, Far, Outlook, outlook};
 use crate::queue::{Queue, makes_uid_matter};
 use crate::world::World;
 use muster_model::{Capacity, Job, JobId, State, Timestamp};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What is derived from the state and kept between rounds.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ pub(crate) struct Memo {
     state: State,
     now: Timestamp,
     pub(crate) outcome: Outcome,
+    /// When those near the head of the queue start, once somebody asked.
+    foreseen: OnceLock<Outlook>,
 }
 
 /// True where two states are copies of one: neither was changed since.
@@ -63,9 +66,17 @@ impl Cache {
             return Arc::clone(memo);
         }
         let outcome = crate::round::plan(self, state, now, Budget::UNLIMITED);
-        let memo = Arc::new(Memo { state: state.clone(), now, outcome });
+        let foreseen = OnceLock::new();
+        let memo = Arc::new(Memo { state: state.clone(), now, outcome, foreseen });
         self.memo = Some(Arc::clone(&memo));
         memo
+    }
+
+    /// What is foreseen behind this round: laid out once for all who ask.
+    pub(crate) fn foreseen<'m>(&self, memo: &'m Memo) -> &'m Outlook {
+        let far = Far { turns: FORESEEN_MAX, ..Far::ALL };
+        let lay = || outlook(self, &memo.state, memo.now, &memo.outcome, far);
+        memo.foreseen.get_or_init(lay)
     }
 
     pub(crate) fn new(state: &State) -> Self {

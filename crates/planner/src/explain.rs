@@ -4,7 +4,6 @@ use crate::cache::Cache;
 use crate::gates::gate_reasons;
 use crate::order::{Keys, OrderKey};
 use crate::outcome::Outcome;
-use crate::outlook::{FORESEEN_MAX, Far, outlook};
 use crate::preempt::RoomMakers;
 use crate::queue::group;
 use crate::reasons::Reasoner;
@@ -72,10 +71,9 @@ pub(crate) fn explain(cache: &mut Cache, state: &State, id: JobId, now: Timestam
     let is_free = job.eligible.is_some_and(|at| at <= now);
     let promise = outcome.plan.promises.iter().find(|p| p.job == id);
     let is_owed = promise.is_some() || crate::preempt::room_of(&outcome.plan, job).is_some();
-    let far = Far { only: Some(id), turns: FORESEEN_MAX };
-    let foreseen = outlook(cache, state, now, outcome, far).starts.remove(&id);
-    let expected = foreseen.as_ref().map(|foreseen| foreseen.start);
-    let nodes = foreseen.filter(|_| is_owed).map_or_else(Vec::new, |foreseen| foreseen.nodes);
+    let foreseen = cache.foreseen(&memo).starts.get(&id);
+    let expected = foreseen.map(|foreseen| foreseen.start);
+    let nodes = foreseen.filter(|_| is_owed).map_or_else(Vec::new, |f| f.nodes.clone());
     let start = match reasons.iter().all(waits_for_others) && !starts_now {
         true => window(cache, state, job, now, expected),
         false => expected.map(|at| StartWindow { not_before: at, expected: Some(at) }),

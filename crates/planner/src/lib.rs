@@ -141,8 +141,7 @@ impl Planner {
     /// As [`Planner::outlook`], for the first [`FORESEEN_MAX`] turns of the queue.
     pub fn foreseen(&mut self, state: &State, now: Timestamp) -> Outlook {
         let memo = self.cache.planned(state, now);
-        let far = Far { turns: FORESEEN_MAX, ..Far::ALL };
-        outlook::outlook(&self.cache, state, now, &memo.outcome, far)
+        self.cache.foreseen(&memo).clone()
     }
 
     /// When and where one waiting job would start: its part of [`Planner::outlook`], which is laid

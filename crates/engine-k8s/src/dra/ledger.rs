@@ -163,12 +163,21 @@ impl Ledger {
     /// A node is another than before.
     pub fn node_changed(&mut self, node: &str) {
         self.pools.node_changed(node);
-        self.fits.retain(|(_, known), _| known != node);
+        self.forget_fits(node);
         self.nodes.insert(node.to_owned());
+    }
+
+    fn forget_fits(&mut self, node: &str) {
+        for shape in self.shapes.keys() {
+            self.fits.remove(&(*shape, node.to_owned()));
+        }
     }
 
     /// How often there are devices on a node for each shape that pods wait with or have.
     pub fn count(&mut self, node: &Node) -> Vec<(ShapeId, u64)> {
+        if self.shapes.is_empty() {
+            return Vec::new();
+        }
         let shapes: Vec<(ShapeId, Arc<[Claim]>)> =
             self.shapes.iter().map(|(id, shape)| (*id, Arc::clone(&shape.claims))).collect();
         let offer = self.pools.offer(node);
@@ -413,11 +422,8 @@ impl Ledger {
             Concerned::All => self.fits.clear(),
             Concerned::Nodes(nodes) if nodes.is_empty() => return,
             Concerned::Nodes(nodes) => {
-                let shapes: Vec<ShapeId> = self.shapes.keys().copied().collect();
                 for node in nodes {
-                    for shape in &shapes {
-                        self.fits.remove(&(*shape, node.clone()));
-                    }
+                    self.forget_fits(node);
                 }
             }
         }

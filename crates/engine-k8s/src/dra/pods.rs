@@ -227,6 +227,11 @@ impl Ledger {
         }
     }
 
+    /// The pods whose claims count for what they ask for.
+    pub fn with_claims(&self) -> impl Iterator<Item = &PodKey> {
+        self.overlays.keys()
+    }
+
     /// Claims with devices that nobody but this waiting pod may use: it fits nowhere where those are,
     /// and may fit elsewhere without them.
     pub fn idle(&self, pod: &PodKey) -> Vec<Release> {

@@ -161,9 +161,12 @@ impl Mirror {
 
     /// Claims of pods that were told that they fit nowhere, and whose devices nobody else may use.
     pub fn idle_claims(&self) -> Vec<Release> {
-        let waiting = self.state.index.pending.iter().filter_map(|job| self.pod(*job));
+        let waits = |job: &JobId| self.state.index.pending.contains(job);
+        let waiting =
+            self.devices.with_claims().filter(|key| self.job(key).is_some_and(|j| waits(&j)));
+        let records = waiting.filter_map(|key| Some(&self.entries.get(key)?.record));
         // Where room is being made it is where the devices are.
-        let told = waiting.filter(|pod| pod.told.is_some() && pod.nominated.is_none());
+        let told = records.filter(|pod| pod.told.is_some() && pod.nominated.is_none());
         told.flat_map(|pod| self.devices.idle(&pod.key)).collect()
     }
 

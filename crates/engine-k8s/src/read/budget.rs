@@ -10,7 +10,8 @@ pub fn budget(told: &PodDisruptionBudget) -> DisruptionBudget {
     let namespace = namespace.clone().unwrap_or_default();
     // No selector at all counts nothing, an empty one every pod (policy/v1).
     let mut jobs = pods(told.spec.as_ref().and_then(|spec| spec.selector.as_ref()));
-    jobs.all.push(is_one_of(NAMESPACE, [namespace.clone()]));
+    // What rules out most comes first.
+    jobs.all.insert(0, is_one_of(NAMESPACE, [namespace.clone()]));
     let allowed = told.status.as_ref().and_then(|status| status.disruptions_allowed);
     DisruptionBudget {
         name: budget_name(&namespace, &name.clone().unwrap_or_default()),

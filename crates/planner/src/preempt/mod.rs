@@ -299,10 +299,11 @@ pub(crate) fn rank_of(state: &State, job: &Job) -> Option<Rank> {
     let by_qos = state.qos.get(&job.spec.qos).is_some_and(|qos| !qos.preempts.is_empty());
     let policy = &state.policy.preemption;
     let by_quota = policy.reclaim != muster_model::PreemptMode::Off;
-    (by_qos || by_quota || policy.priorities).then(|| Rank {
+    let never = job.spec.never_preempts;
+    (by_qos || by_quota || policy.priorities || never).then(|| Rank {
         qos: job.spec.qos.clone(),
         account: by_quota.then(|| job.spec.account.clone()),
         priority: job.spec.priority.filter(|_| policy.priorities),
-        never: job.spec.never_preempts,
+        never,
     })
 }

@@ -13,6 +13,7 @@
 use super::permit::Asker;
 use super::search::{Found, Terms, Trial, longest};
 use super::units::{Cost, Unit, cost_of};
+use super::{Rank, rank_of};
 use crate::ask::Ask;
 use crate::free::{NodeView, Span};
 use crate::round::Round;
@@ -30,26 +31,11 @@ const FAILURES_MAX: u32 = 32;
 /// Everything of an asker that decides whom it may preempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
-    qos: String,
+    rank: Option<Rank>,
+    /// Who is inside a guarantee makes no room for others' accounts.
     account: String,
-    priority: Option<u32>,
-    never: bool,
     tier: u32,
     inside: Option<String>,
-}
-
-impl Standing {
-    fn of(asker: Asker<'_>) -> Self {
-        let spec = &asker.job.spec;
-        Self {
-            qos: spec.qos.clone(),
-            account: spec.account.clone(),
-            priority: spec.priority,
-            never: spec.never_preempts,
-            tier: asker.tier,
-            inside: asker.inside.map(str::to_owned),
-        }
-    }
 }
 
 /// Whom an asker may preempt, the cheapest first, and who of them is on which node.
@@ -115,7 +101,12 @@ impl Round<'_> {
 
     /// Whom an asker may preempt; worked out once a round for all of one standing.
     fn units_of(&mut self, asker: Asker<'_>) -> Arc<Units> {
-        let standing = Standing::of(asker);
+        let standing = Standing {
+            rank: rank_of(self.state, asker.job),
+            account: asker.job.spec.account.clone(),
+            tier: asker.tier,
+            inside: asker.inside.map(str::to_owned),
+        };
         if let Some((known, units)) = &self.preempting.units
             && *known == standing
         {
@@ -182,8 +173,7 @@ impl Round<'_> {
     /// The cheapest units of a node without whom the job would fit there, as far as the node tells.
     fn cheapest_on(&mut self, ask: &Ask, node: usize, units: &Units) -> Option<(Cost, Vec<usize>)> {
         let there = self.still_there(units, node);
-        let state = self.state;
-        let cost = |set: &[usize]| cost_of(state, set.iter().filter_map(|at| units.all.get(*at)));
+        let cost = |set: &[usize]| cost_of(set.iter().filter_map(|at| units.all.get(*at)));
         let mut fits = |set: &[usize]| {
             let chosen: Vec<&Unit> = set.iter().filter_map(|at| units.all.get(*at)).collect();
             self.fits_on(ask, node, &chosen)

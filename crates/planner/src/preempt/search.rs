@@ -18,7 +18,7 @@ use crate::preempt::units::{Cost, Unit, cost_of};
 use crate::preempt::{Place, could_help};
 use crate::round::{Round, Walk};
 use muster_model::{
-    Amounts, Job, NodeId, Placement, PreemptMode, Seconds, State, TimeLimit, Timestamp, Victim,
+    Amounts, Job, NodeId, Placement, PreemptMode, Seconds, TimeLimit, Timestamp, Victim,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Round<'_> {
             }
         }
         let helps = |round: &Self, job: &Arc<Job>| could_help(&round.cache.world, asks, job);
-        let units = whole_nodes(self.state, self.permitted_units(askers, helps));
+        let units = whole_nodes(self.permitted_units(askers, helps));
         if units.is_empty() {
             return None;
         }
@@ -103,11 +103,11 @@ pub(super) fn longest(victims: &[Victim], now: Timestamp) -> Seconds {
 
 /// All units where they are not too many; else those of the cheapest nodes, as long as nodes go in
 /// whole.
-fn whole_nodes(state: &State, units: Vec<Unit>) -> Vec<Unit> {
+fn whole_nodes(units: Vec<Unit>) -> Vec<Unit> {
     if units.len() <= UNITS_MAX {
         return units;
     }
-    let nodes = by_node(state, &units);
+    let nodes = by_node(&units);
     let mut kept = BTreeSet::new();
     for (_, _, there) in nodes {
         if kept.len() + there.len() > UNITS_MAX && !kept.is_empty() {
@@ -120,7 +120,7 @@ fn whole_nodes(state: &State, units: Vec<Unit>) -> Vec<Unit> {
 }
 
 /// The units of each node, the cheapest nodes first.
-fn by_node(state: &State, units: &[Unit]) -> Vec<(Cost, NodeId, BTreeSet<usize>)> {
+fn by_node(units: &[Unit]) -> Vec<(Cost, NodeId, BTreeSet<usize>)> {
     let mut on_node: BTreeMap<NodeId, BTreeSet<usize>> = BTreeMap::new();
     for (at, unit) in units.iter().enumerate() {
         let placements = unit.jobs.iter().filter_map(|job| job.placement.as_ref());
@@ -128,8 +128,7 @@ fn by_node(state: &State, units: &[Unit]) -> Vec<(Cost, NodeId, BTreeSet<usize>)
             on_node.entry(share.node).or_default().insert(at);
         }
     }
-    let cost =
-        |there: &BTreeSet<usize>| cost_of(state, there.iter().filter_map(|at| units.get(*at)));
+    let cost = |there: &BTreeSet<usize>| cost_of(there.iter().filter_map(|at| units.get(*at)));
     let mut nodes: Vec<(Cost, NodeId, BTreeSet<usize>)> =
         on_node.into_iter().map(|(node, there)| (cost(&there), node, there)).collect();
     nodes.sort();
@@ -171,7 +170,7 @@ impl Round<'_> {
 impl<'t> Trial<'t, '_> {
     /// What a set of units costs.
     fn cost(&self, set: &BTreeSet<usize>) -> Cost {
-        cost_of(self.round.state, set.iter().filter_map(|at| self.units.get(*at)))
+        cost_of(set.iter().filter_map(|at| self.units.get(*at)))
     }
 
     /// These units.
@@ -311,7 +310,7 @@ impl<'t> Trial<'t, '_> {
 
     /// Opens nodes, the cheapest first, until the group fits; then spares whom it can.
     fn by_nodes(&mut self) -> Option<Chosen> {
-        let nodes = by_node(self.round.state, self.units);
+        let nodes = by_node(self.units);
         let open = |count: usize| -> BTreeSet<usize> {
             nodes[..count].iter().flat_map(|(_, _, units)| units.iter().copied()).collect()
         };

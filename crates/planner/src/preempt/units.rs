@@ -4,7 +4,7 @@
 
 use crate::preempt::permit::{Asker, Permit};
 use crate::round::Round;
-use muster_model::{DisruptionBudget, Job, JobId, PreemptMode, State, Timestamp, VictimOrder};
+use muster_model::{Job, JobId, Labels, PreemptMode, State, Timestamp, VictimOrder};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,9 +16,16 @@ pub(super) struct Unit {
     pub(super) reclaims: bool,
     /// Alone.
     pub(super) cost: Cost,
-    /// The disruption budgets that count its jobs, one entry for each job that one counts.
-    counted: Vec<usize>,
+    /// The disruption budgets that count its jobs, and what each allows: one entry for each job that
+    /// one counts.
+    counted: Vec<Counted>,
 }
+
+/// The number of a budget, and how many jobs it lets go.
+type Counted = (usize, u32);
+
+/// The budgets of jobs with these labels: jobs made from one template have the same.
+type BudgetsOf<'a> = BTreeMap<&'a Labels, Vec<Counted>>;
 
 /// What a set of victims costs; units add up, but for the distance of owners, broken budgets and
 /// the highest priority.
@@ -106,7 +113,11 @@ impl Round<'_> {
                     crate::together::leaving_with(state, &companies, first).len() == members.len()
                 })
         });
-        let budgets: Vec<&DisruptionBudget> = state.budgets.values().map(AsRef::as_ref).collect();
+        let mut budgets = BudgetsOf::new();
+        let jobs = permitted.values().flatten().filter_map(|(job, _)| state.jobs.get(&job.id));
+        for job in jobs.filter(|_| !state.budgets.is_empty()) {
+            budgets.entry(&job.spec.labels).or_insert_with(|| budgets_of(state, job));
+        }
         let mut units: Vec<Unit> =
             permitted.into_values().map(|members| self.unit(members, &budgets)).collect();
         units.sort_by_key(|unit| (unit.cost, Reverse(unit.jobs.first().map(|job| job.id))));
@@ -114,7 +125,7 @@ impl Round<'_> {
     }
 
     /// Jobs that leave together, and what that costs.
-    fn unit(&mut self, members: Vec<(Arc<Job>, Permit)>, budgets: &[&DisruptionBudget]) -> Unit {
+    fn unit(&mut self, members: Vec<(Arc<Job>, Permit)>, budgets: &BudgetsOf<'_>) -> Unit {
         let (state, now) = (self.state, self.now);
         let policy = &state.policy.preemption;
         let permits = members.iter().map(|(_, permit)| *permit);
@@ -139,25 +150,28 @@ impl Round<'_> {
             cost = cost.plus(one);
         }
         let jobs: Vec<Arc<Job>> = members.into_iter().map(|(job, _)| job).collect();
-        let of = |job: &Arc<Job>| {
-            let counted = |(_, budget): &(usize, &&DisruptionBudget)| budget.counts(&job.spec);
-            budgets.iter().enumerate().filter(counted).map(|(at, _)| at).collect::<Vec<_>>()
-        };
-        let counted: Vec<usize> = jobs.iter().flat_map(of).collect();
+        let of = |job: &Arc<Job>| budgets.get(&job.spec.labels).into_iter().flatten().copied();
+        let counted: Vec<Counted> = jobs.iter().flat_map(of).collect();
         let mut unit = Unit { jobs, mode, reclaims, cost, counted };
-        unit.cost.broken = broken(state, [&unit].into_iter());
+        unit.cost.broken = broken([&unit].into_iter());
         unit
     }
 }
 
+/// The budgets that count a job.
+fn budgets_of(state: &State, job: &Job) -> Vec<Counted> {
+    let all = state.budgets.values().enumerate();
+    let own = all.filter(|(_, budget)| budget.counts(&job.spec));
+    own.map(|(at, budget)| (at, budget.allowed)).collect()
+}
+
 /// How many jobs of these are beyond what the disruption budgets allow.
-pub(super) fn broken<'u>(state: &State, units: impl Iterator<Item = &'u Unit>) -> u64 {
-    let mut told: BTreeMap<usize, u64> = BTreeMap::new();
-    for at in units.flat_map(|unit| &unit.counted) {
-        *told.entry(*at).or_default() += 1;
+fn broken<'u>(units: impl Iterator<Item = &'u Unit>) -> u64 {
+    let mut told: BTreeMap<Counted, u64> = BTreeMap::new();
+    for budget in units.flat_map(|unit| &unit.counted) {
+        *told.entry(*budget).or_default() += 1;
     }
-    let allowed = |at: usize| state.budgets.values().nth(at).map_or(0, |b| u64::from(b.allowed));
-    told.into_iter().map(|(at, count)| count.saturating_sub(allowed(at))).sum()
+    told.into_iter().map(|((_, allowed), count)| count.saturating_sub(allowed.into())).sum()
 }
 
 /// Of two permissions the one that asks for less of the engine: what one of a gang cannot do, none
@@ -167,7 +181,7 @@ pub(super) fn weaker(a: Permit, b: Permit) -> Permit {
 }
 
 /// What a set costs.
-pub(super) fn cost_of<'u>(state: &State, set: impl Iterator<Item = &'u Unit> + Clone) -> Cost {
+pub(super) fn cost_of<'u>(set: impl Iterator<Item = &'u Unit> + Clone) -> Cost {
     let sum = set.clone().fold(Cost::default(), |sum, unit| sum.plus(unit.cost));
-    Cost { broken: broken(state, set), ..sum }
+    Cost { broken: broken(set), ..sum }
 }
