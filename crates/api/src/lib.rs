@@ -54,7 +54,7 @@ pub use job::{
     GateView, HetView, JobPage, JobView, LevelCount, PlacementView, ShareView, StepView, UsageView,
 };
 pub use job_ref::{JobRef, JobRefError};
-pub use machine::{LinkView, MachineView, StorageView};
+pub use machine::{LinkView, MachineSeries, MachineSeriesQuery, MachineView, StorageView};
 pub use node::{
     DeviceView, DrainRequest, ForeignView, LicenceHeldView, LicenceView, NodeJob, NodePage,
     NodeState, NodeView, PartitionView, SwitchView,

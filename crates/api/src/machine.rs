@@ -1,8 +1,9 @@
 //! What the daemon's machine does with its disks, filesystems and networks.
 
+use crate::LineView;
 use muster_model::Timestamp;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// The machine between the last two looks at it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -70,4 +71,34 @@ pub struct LinkView {
     pub dropped: Option<u64>,
     /// How often it went away since then.
     pub lost: Option<u64>,
+}
+
+/// Which part of the machine's past.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub struct MachineSeriesQuery {
+    /// From this instant on; without it a day before the other.
+    pub from_ms: Option<i64>,
+    /// Up to this instant; without it now.
+    pub to_ms: Option<i64>,
+    /// At most about so many stretches; 240 without it, and no more than 1,000.
+    pub points: Option<u32>,
+}
+
+/// What the machine did over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MachineSeries {
+    /// When the first stretch began.
+    pub from_ms: i64,
+    /// How long each stretch is.
+    pub step_ms: u64,
+    /// The lines that anybody knows a value of: `cpu`, `cpu_waiting`, `memory_waiting`,
+    /// `io_waiting`, `load`, `memory_free`, `read`, `written`, `reads`, `disk_busy`, `received`,
+    /// `sent`, `gpu`, `gpu_memory`, `gpu_power`.
+    pub lines: Vec<LineView>,
+    /// What is older was noted down by sysstat; none where nothing is muster's own.
+    pub own_from_ms: Option<i64>,
+    /// What of the past cannot be told, and why.
+    pub notes: Vec<String>,
 }

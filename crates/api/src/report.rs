@@ -134,10 +134,10 @@ impl ReportView {
             lines.push(("CPU", share(self.cpu_permille, &text)));
         }
         if let Some(peak) = self.memory_peak_kib {
-            let peak = bytes(peak.saturating_mul(1024));
+            let peak = shown::bytes(peak.saturating_mul(1024));
             let text = match self.memory_mib {
                 0 => format!("{peak} at most"),
-                mib => format!("{peak} of {} at most", bytes(mib.saturating_mul(1 << 20))),
+                mib => format!("{peak} of {} at most", shown::bytes(mib.saturating_mul(1 << 20))),
             };
             lines.push(("memory", share(self.memory_permille, &text)));
         }
@@ -152,7 +152,10 @@ impl ReportView {
             lines.push(("GPU memory", share(Some(most), "of the fullest GPU at most")));
         }
         if let Some((read, written)) = self.read_bytes.zip(self.written_bytes) {
-            lines.push(("I/O", format!("{} read, {} written", bytes(read), bytes(written))));
+            lines.push((
+                "I/O",
+                format!("{} read, {} written", shown::bytes(read), shown::bytes(written)),
+            ));
         }
         if let Some(joules) = self.gpu_joules {
             let watt_hours = joules / 3600;
@@ -231,21 +234,10 @@ fn clock(seconds: u64) -> String {
     }
 }
 
-/// Bytes with one digit behind the point.
-fn bytes(bytes: u64) -> String {
-    let units = [("TiB", 40_u32), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    match units.iter().find(|(_, bits)| bytes >> bits > 0) {
-        Some((unit, bits)) => {
-            let tenths = (u128::from(bytes) * 10) >> bits;
-            format!("{}.{} {unit}", tenths / 10, tenths % 10)
-        }
-        None => format!("{bytes} B"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ReportView, bytes, clock};
+    use super::{ReportView, clock};
+    use crate::shown::bytes;
     use crate::{DiagnosisView, FindingView, HistoryRow, UsageView};
     use muster_model::{JobState, Timestamp};
 

@@ -28,10 +28,11 @@ pub struct SeriesView {
 /// One line: a value for each stretch of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LineView {
-    /// `cpu`, `cpu_waiting`, `io_waiting`, `memory`, `gpu`, `gpu_memory`, `gpu_power`, `read`,
-    /// `written`, `reads`, `metadata` or `network`.
+    /// Of a job `cpu`, `cpu_waiting`, `io_waiting`, `memory`, `gpu`, `gpu_memory`, `gpu_power`,
+    /// `read`, `written`, `reads`, `metadata` or `network`.
     pub name: String,
-    /// What its values are in: `cpus`, `share`, `bytes`, `bytes_per_s`, `per_s` or `watts`.
+    /// What its values are in: `cpus`, `share`, `tasks`, `bytes`, `bytes_per_s`, `per_s` or
+    /// `watts`.
     pub unit: String,
     /// The mean of each stretch; none where nobody knows.
     pub values: Vec<Option<f64>>,

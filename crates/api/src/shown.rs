@@ -16,6 +16,18 @@ pub fn text(text: &str) -> String {
     text.chars().map(letter).collect()
 }
 
+/// Bytes with one digit behind the point.
+pub fn bytes(bytes: u64) -> String {
+    let units = [("TiB", 40_u32), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.iter().find(|(_, bits)| bytes >> bits > 0) {
+        Some((unit, bits)) => {
+            let tenths = (u128::from(bytes) * 10) >> bits;
+            format!("{}.{} {unit}", tenths / 10, tenths % 10)
+        }
+        None => format!("{bytes} B"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::text;

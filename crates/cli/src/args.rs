@@ -75,6 +75,8 @@ pub(crate) enum Command {
     Topology(Json),
     /// Jobs of the past
     History(HistoryArgs),
+    /// What the machine did over time: CPUs, memory, disks, network, GPUs, as sar shows it
+    Machine(crate::machine::MachineArgs),
     /// The configuration
     #[command(subcommand)]
     Config(Config),

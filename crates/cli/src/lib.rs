@@ -17,6 +17,7 @@ mod interrupt;
 mod job;
 mod links;
 mod logs;
+mod machine;
 mod nccl;
 mod nodes;
 mod pods;
@@ -129,6 +130,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Share(args) => share::share(&args),
         Command::Topology(json) => inspect::topology(&json),
         Command::History(args) => history::run(&args),
+        Command::Machine(args) => machine::run(&args),
         Command::Config(command) => config::run(command),
         Command::SlurmLinks { dir } => links::run(dir, others.slurm_names),
         Command::Completions { shell } => Ok(generate::completions(shell, others)),

@@ -6,12 +6,12 @@ use hyper::Method;
 use muster_api::{
     AccountView, ActionRequest, ActionResponse, ActionResult, BackupRequest, BackupResponse,
     CycleRequest, CycleResponse, DiagnosisPage, DrainRequest, EventQuery, HistoryPage,
-    HistoryQuery, JobPage, JobPatch, JobRef, LicenceView, NodePage, NodeView, PAGE_MAX,
-    PartitionView, PayloadView, Ping, PlanPage, PlanQuery, PriorityPage, PriorityQuery, QosView,
-    QueuePage, QueueQuery, QueueRow, ReloadResponse, ReportPage, ReservationPlan,
-    ReservationRequest, ReservationView, ScriptView, SharePage, Stats, StepAccess, SubmitRequest,
-    SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage,
-    WhyQuery,
+    HistoryQuery, JobPage, JobPatch, JobRef, LicenceView, MachineSeries, MachineSeriesQuery,
+    NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView, Ping, PlanPage, PlanQuery,
+    PriorityPage, PriorityQuery, QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse,
+    ReportPage, ReservationPlan, ReservationRequest, ReservationView, ScriptView, SharePage, Stats,
+    StepAccess, SubmitRequest, SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhatIfRequest,
+    WhatIfResponse, WhyPage, WhyQuery,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -206,6 +206,11 @@ impl Client {
     /// One page of the plan.
     pub fn plan(&self, query: &PlanQuery) -> Result<PlanPage, ClientError> {
         self.get(&with_query("/v1/plan", query))
+    }
+
+    /// What the daemon's machine did over time.
+    pub fn machine_series(&self, query: &MachineSeriesQuery) -> Result<MachineSeries, ClientError> {
+        self.get(&with_query("/v1/machine/series", query))
     }
 
     /// Metrics in Prometheus' text format.

@@ -26,6 +26,7 @@ pub mod gpu;
 pub mod health;
 pub mod host;
 pub mod network;
+pub mod past;
 #[cfg(test)]
 mod test_tree;
 

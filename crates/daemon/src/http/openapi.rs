@@ -36,6 +36,7 @@ use utoipa::OpenApi;
         watch::diagnosis,
         watch::series,
         watch::machine,
+        watch::machine_series,
         watch::report,
         act::actions,
         act::update,

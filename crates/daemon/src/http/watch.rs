@@ -1,6 +1,7 @@
 //! What the machine does for which job.
 
 use super::error::{Answer, Refusal};
+use super::extract::Asked;
 use super::filter::job_ref;
 use crate::app::{App, Caller, Shared};
 use axum::extract::{Path, State as Given};
@@ -8,7 +9,9 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
-use muster_api::{ApiError, DiagnosisPage, MachineView, ReportPage, SeriesPage};
+use muster_api::{
+    ApiError, DiagnosisPage, MachineSeries, MachineSeriesQuery, MachineView, ReportPage, SeriesPage,
+};
 use muster_control::command::CommandError;
 use muster_exporter::{OPEN_METRICS, Settings, TEXT, exposition};
 use muster_model::Job;
@@ -104,6 +107,17 @@ pub(crate) async fn series(
 pub(crate) async fn machine(Given(app): Given<Shared>) -> Answer<MachineView> {
     let made = tokio::task::spawn_blocking(move || Json(app.watch.machine()));
     made.await.map_err(|_| Refusal::fault("the machine could not be looked at"))
+}
+
+/// What the daemon's machine did over time; before muster looked at it, as sysstat noted it down.
+#[utoipa::path(get, path = "/v1/machine/series", params(MachineSeriesQuery), responses(
+    (status = 200, body = MachineSeries), (status = 422, body = ApiError)))]
+pub(crate) async fn machine_series(
+    Given(app): Given<Shared>,
+    Asked(query): Asked<MachineSeriesQuery>,
+) -> Answer<MachineSeries> {
+    let made = tokio::task::spawn_blocking(move || Json(app.watch.machine_series(&query)));
+    made.await.map_err(|_| Refusal::fault("the machine's past could not be read"))
 }
 
 fn may_see(caller: &Caller, job: &Job) -> Result<(), Refusal> {

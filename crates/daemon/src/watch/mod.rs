@@ -8,6 +8,7 @@ pub(crate) mod health;
 mod idle;
 mod kept;
 mod machine;
+mod past;
 pub(crate) mod report;
 mod sample;
 pub(crate) mod saturation;
@@ -65,6 +66,7 @@ pub(crate) struct Watch {
     earlier: Mutex<Option<(Duration, Snapshot)>>,
     rings: Mutex<BTreeMap<JobId, Ring>>,
     kept: Kept,
+    sysstat: past::Sysstat,
 }
 
 impl Watch {
@@ -78,6 +80,7 @@ impl Watch {
             earlier: Mutex::new(None),
             rings: Mutex::new(BTreeMap::new()),
             kept: Kept::new(kept),
+            sysstat: past::Sysstat::default(),
         }
     }
 
