@@ -6,7 +6,8 @@
 use muster_engine_slurm::read::{Cluster, JobRecord, JobStanding, Order, read};
 use muster_engine_slurm::{Commands, Past, Rest};
 use muster_model::{Exclusive, FairShare, JobId, Timestamp};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -226,6 +227,68 @@ fn a_slurm_is_the_same_by_slurmrestd_and_by_its_commands() {
     assert_eq!(nobody.trouble().map(|trouble| trouble.code()), Some("E_SLURM_FAILED"));
     control(&["delete", "ReservationName=maint"]);
     control(&["update", "NodeName=n5", "State=RESUME"]);
+}
+
+/// A slurmrestd of a version that nobody knows, and one whose records lack what they need, are
+/// passed over with a word; new fields are nobody's business.
+#[test]
+fn a_slurmrestd_that_is_not_understood_is_passed_over_for_the_commands() {
+    let Some(bed) = Bed::find() else {
+        eprintln!("skipped: MUSTER_TEST_SLURM_CONF is not set; cargo xtask test --only slurm");
+        return;
+    };
+    let job = bed.submit(&["-N1", "-t", "5"]);
+    let by_commands = bed.once_running(&[job]);
+    let all = |version: &str| {
+        let path = |what: &str| format!(r#""/slurm/{version}/{what}":{{}}"#);
+        let paths = ["jobs", "nodes", "reservations"].map(path).join(",");
+        ("/openapi/v3".to_owned(), format!(r#"{{"paths":{{{paths}}}}}"#))
+    };
+    let at = |what: &str, told: &str| (format!("/slurm/v0.0.38/{what}"), told.to_owned());
+    let lacks = [
+        all("v0.0.38"),
+        at("jobs", r#"{"jobs":[{"job_id":7,"wishes":{"none":[]}}]}"#),
+        at("nodes", r#"{"nodes":[{"cpus":8}]}"#),
+        at("reservations", r#"{"reservations":{}}"#),
+    ];
+    let complains = [
+        all("v0.0.38"),
+        at("jobs", r#"{"jobs":[],"errors":[{"error":"Unspecified error","error_number":-1}]}"#),
+    ];
+    let ways: [(&[(String, String)], &str); 3] = [
+        (&[all("v0.0.99")], "E_SLURM_REST"),
+        (&lacks, "E_SLURM_ANSWER"),
+        (&complains, "E_SLURM_FAILED"),
+    ];
+    for (bodies, code) in ways {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("socket");
+        serve(&socket, bodies);
+        let rest = Rest::at(&format!("unix:{}", socket.display())).expect("a URL");
+        let seen = read(&bed.commands.clone().with_rest(rest.clone()), now()).expect("read");
+        assert_eq!(rest.trouble().map(|trouble| trouble.code()), Some(code));
+        assert_eq!(seen.counts(), by_commands.counts(), "{code}");
+        assert_eq!(seen.nodes.len(), by_commands.nodes.len(), "{code}");
+    }
+}
+
+/// Answers calls on a socket with these bodies by path; what it does not know is not found.
+fn serve(socket: &Path, bodies: &[(String, String)]) {
+    let listener = UnixListener::bind(socket).expect("a socket");
+    let bodies = bodies.to_vec();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let Ok(reader) = stream.try_clone() else { return };
+            let lines = BufReader::new(reader).lines().map_while(Result::ok);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            let path = head.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
+            let found = bodies.iter().find(|(known, _)| known == path);
+            let (status, body) = found.map_or((404, ""), |(_, body)| (200, body.as_str()));
+            let length = body.len();
+            let _ = write!(stream, "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
+        }
+    });
 }
 
 /// The port beside the bed's other ones on which slurmrestd wants a token.

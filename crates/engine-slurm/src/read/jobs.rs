@@ -2,6 +2,7 @@
 
 use super::json::{Number, Words};
 use super::resources::Resources;
+use crate::SlurmError;
 use muster_model::{JobId, Timestamp};
 use serde::Deserialize;
 
@@ -80,13 +81,76 @@ pub struct JobRecord {
 #[derive(Deserialize)]
 struct Answer {
     jobs: Vec<JobRecord>,
+    #[serde(default)]
+    errors: Vec<Complaint>,
 }
 
-/// The jobs of `squeue --json`.
-pub(super) fn all(text: &[u8]) -> Result<Vec<JobRecord>, String> {
-    let answer: Answer = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+/// What an answer says of why it is not whole.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Complaint {
+    description: Words,
+    error: Words,
+    source: Words,
+}
+
+impl Complaint {
+    fn text(&self) -> String {
+        let parts = [&self.source, &self.error, &self.description].map(Words::joined);
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    }
+}
+
+/// The jobs of `squeue --json`, or of a call of slurmrestd that says the same.
+///
+/// Where slurmctld does not answer or munge fails, `squeue --json` ends well with no jobs and a
+/// word among its `errors`: that is no empty queue.
+///
+/// # Errors
+/// [`SlurmError::Failed`] where it complains, [`SlurmError::Answer`] for what cannot be read.
+pub(crate) fn all(text: &[u8], command: &str) -> Result<Vec<JobRecord>, SlurmError> {
+    let wrong = |what: String| SlurmError::Answer { command: command.to_owned(), what };
+    let answer: Answer = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    if !answer.errors.is_empty() {
+        let said = answer.errors.iter().map(Complaint::text).collect::<Vec<_>>().join("; ");
+        return Err(SlurmError::Failed { command: command.to_owned(), said });
+    }
+    for job in &answer.jobs {
+        job.check().map_err(wrong)?;
+    }
     Ok(answer.jobs)
 }
+
+/// Words of a state in which a job has its resources.
+const HOLDING: [&str; 9] = [
+    "RUNNING",
+    "SUSPENDED",
+    "STOPPED",
+    "CONFIGURING",
+    "POWER_UP_NODE",
+    "RESIZING",
+    "COMPLETING",
+    "STAGE_OUT",
+    "SIGNALING",
+];
+
+/// Words of a state in which it waits.
+const WAITING: [&str; 6] =
+    ["PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"];
+
+/// Words of a state in which it is over.
+const OVER: [&str; 10] = [
+    "COMPLETED",
+    "CANCELLED",
+    "FAILED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "BOOT_FAIL",
+    "DEADLINE",
+    "OUT_OF_MEMORY",
+    "REVOKED",
+];
 
 impl JobRecord {
     /// Its number.
@@ -96,18 +160,27 @@ impl JobRecord {
 
     /// Where it stands.
     pub fn standing(&self) -> JobStanding {
-        let state = &self.job_state;
-        let holding =
-            ["RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STAGE_OUT", "SIGNALING"];
-        if holding.iter().any(|word| state.has(word)) {
+        let is = |words: &[&str]| words.iter().any(|word| self.job_state.has(word));
+        if is(&HOLDING) {
             JobStanding::Holding
-        } else if ["PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"]
-            .iter()
-            .any(|word| state.has(word))
-        {
+        } else if is(&WAITING) {
             JobStanding::Waiting
         } else {
             JobStanding::Over
+        }
+    }
+
+    /// What has to be told of any job, in words that are known: one that is taken for over by
+    /// mistake would be lost, and its resources given away twice.
+    fn check(&self) -> Result<(), String> {
+        if self.job_id == 0 {
+            return Err("a job without job_id".to_owned());
+        }
+        let known = [&HOLDING[..], &WAITING, &OVER].concat();
+        match self.job_state.joined() {
+            state if state.is_empty() => Err(format!("job {} without job_state", self.job_id)),
+            _ if known.iter().any(|word| self.job_state.has(word)) => Ok(()),
+            state => Err(format!("job {} has the unknown state {state}", self.job_id)),
         }
     }
 
@@ -197,8 +270,9 @@ mod tests {
     #[test]
     fn exit_codes_of_several_versions_are_a_code_and_a_signal() {
         let of = |code: &str| {
-            let text = format!(r#"{{"jobs":[{{"job_id":1,"exit_code":{code}}}]}}"#);
-            all(text.as_bytes()).expect(code)[0].exit_status()
+            let text =
+                format!(r#"{{"jobs":[{{"job_id":1,"job_state":"FAILED","exit_code":{code}}}]}}"#);
+            all(text.as_bytes(), "squeue --json").expect(code)[0].exit_status()
         };
         assert_eq!((of("1792"), of("9"), of("4021")), ((7, 0), (0, 9), (15, 53)));
         let later = r#"{"status":["ERROR"],"return_code":{"set":true,"infinite":false,"number":7},
@@ -206,5 +280,30 @@ mod tests {
         assert_eq!(of(later), (7, 15));
         let between = r#"{"status":"SIGNALED","return_code":0,"signal":{"signal_id":9}}"#;
         assert_eq!((of(between), of("null")), ((0, 9), (0, 0)));
+    }
+
+    /// As `squeue --json` of 22.05 printed it, with status 0, while munged was stopped.
+    #[test]
+    fn an_answer_with_a_complaint_is_no_empty_queue() {
+        let told = br#"{"meta":{},"errors":[{"description":"Failed while looking for jobs",
+            "error_number":-1,"error":"Unspecified error","source":"slurm_load_jobs"}],
+            "jobs":[]}"#;
+        let failed = all(told, "squeue --json").expect_err("no answer");
+        assert_eq!(failed.code(), "E_SLURM_FAILED");
+        assert!(failed.to_string().contains("slurm_load_jobs"), "{failed}");
+    }
+
+    #[test]
+    fn a_job_that_is_not_wholly_told_is_refused_and_new_fields_are_passed_over() {
+        let of = |fields: &str| all(format!(r#"{{"jobs":[{{{fields}}}]}}"#).as_bytes(), "squeue");
+        let wrong = |fields: &str| of(fields).expect_err(fields).to_string();
+        assert!(wrong(r#""job_state":"PENDING""#).contains("without job_id"));
+        assert!(wrong(r#""job_id":7"#).contains("job 7 without job_state"));
+        let odd = wrong(r#""job_id":7,"job_state":["DREAMING"]"#);
+        assert!(odd.contains("job 7 has the unknown state DREAMING"), "{odd}");
+        let new = r#""job_id":7,"job_state":["PENDING","DREAMING"],"dream":{"of":[1]}"#;
+        assert_eq!(of(new).expect("read")[0].standing(), JobStanding::Waiting);
+        let stopped = of(r#""job_id":7,"job_state":["RUNNING","STOPPED"]"#).expect("read");
+        assert_eq!(stopped[0].standing(), JobStanding::Holding);
     }
 }

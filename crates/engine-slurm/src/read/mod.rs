@@ -9,7 +9,7 @@ mod associations;
 mod cluster;
 mod config;
 mod driven;
-mod jobs;
+pub(crate) mod jobs;
 pub(crate) mod json;
 mod licences;
 mod nodes;
@@ -143,7 +143,8 @@ fn told(answer: Result<String, SlurmError>) -> Result<String, SlurmError> {
 /// What the answers say.
 ///
 /// # Errors
-/// [`SlurmError::Answer`] with the record and the field that cannot be read.
+/// [`SlurmError::Answer`] with the record and the field that cannot be read, and
+/// [`SlurmError::Failed`] where the answer about jobs says that it is none.
 pub fn understand(answers: &Answers, now: Timestamp) -> Result<Cluster, SlurmError> {
     let config = Config::of(&answers.config);
     let nodes = nodes::all(&answers.nodes).map_err(wrong("scontrol show node"))?;
@@ -153,7 +154,7 @@ pub fn understand(answers: &Answers, now: Timestamp) -> Result<Cluster, SlurmErr
         reservations::all(&answers.reservations).map_err(wrong("scontrol show reservation"))?;
     let licences: Vec<Licence> =
         licences::all(&answers.licences).map_err(wrong("scontrol show licenses"))?;
-    let jobs = jobs::all(&answers.jobs).map_err(wrong("squeue --json"))?;
+    let jobs = jobs::all(&answers.jobs, "squeue --json")?;
     let nodes: Vec<Node> = nodes;
     let topology =
         topology::of(&answers.topology, &config).map_err(wrong("scontrol show topology"))?;

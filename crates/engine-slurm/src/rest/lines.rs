@@ -63,6 +63,12 @@ impl Line {
         }
     }
 
+    /// What the record is of: without it there is none.
+    fn name(&mut self, key: &str, value: &Words) -> Result<(), String> {
+        self.text(key, &value.joined());
+        if self.0.is_empty() { Err(format!("a record without {key}")) } else { Ok(()) }
+    }
+
     fn number(&mut self, key: &str, value: Number) {
         if let Some(number) = value.get() {
             self.text(key, &number.to_string());
@@ -77,12 +83,12 @@ fn state(node: &Node) -> String {
 }
 
 /// The nodes of an answer.
-pub(super) fn nodes(answer: &[u8]) -> Result<String, serde_json::Error> {
-    let Nodes { nodes } = serde_json::from_slice(answer)?;
+pub(super) fn nodes(answer: &[u8]) -> Result<String, String> {
+    let Nodes { nodes } = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
     let mut text = String::new();
     for node in nodes {
         let mut line = Line(String::new());
-        line.text("NodeName", &node.name.joined());
+        line.name("NodeName", &node.name)?;
         line.number("CPUTot", node.cpus);
         line.number("CPUEfctv", node.effective_cpus);
         line.number("Sockets", node.sockets);
@@ -107,12 +113,13 @@ pub(super) fn nodes(answer: &[u8]) -> Result<String, serde_json::Error> {
 }
 
 /// The reservations of an answer.
-pub(super) fn reservations(answer: &[u8]) -> Result<String, serde_json::Error> {
-    let Reservations { reservations } = serde_json::from_slice(answer)?;
+pub(super) fn reservations(answer: &[u8]) -> Result<String, String> {
+    let Reservations { reservations } =
+        serde_json::from_slice(answer).map_err(|error| error.to_string())?;
     let mut text = String::new();
     for reservation in reservations {
         let mut line = Line(String::new());
-        line.text("ReservationName", &reservation.name.joined());
+        line.name("ReservationName", &reservation.name)?;
         line.number("StartTime", reservation.start_time);
         line.number("EndTime", reservation.end_time);
         line.text("Nodes", &reservation.node_list.joined());
@@ -152,6 +159,7 @@ mod tests {
         let line = nodes(kept.as_bytes()).expect("kept");
         assert_eq!(line, "NodeName=n1 CPUTot=8 CPUEfctv=6 MemSpecLimit=100\n");
         assert!(nodes(br#"{"errors":[]}"#).is_err(), "an answer without nodes is none");
+        assert!(nodes(br#"{"nodes":[{"cpus":8}]}"#).is_err(), "nor is one of nodes without names");
     }
 
     #[test]

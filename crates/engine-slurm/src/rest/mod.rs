@@ -9,7 +9,7 @@
 mod http;
 mod lines;
 
-use crate::SlurmError;
+use crate::{SlurmError, read};
 use http::{Address, Trouble};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -107,7 +107,11 @@ impl Rest {
 
     /// All jobs, as `squeue --json` prints them.
     pub(crate) fn jobs(&self) -> Result<Vec<u8>, SlurmError> {
-        self.get(&self.paths()?.jobs)
+        let path = &self.paths()?.jobs;
+        let told = self.get(path)?;
+        // What cannot be read is asked of the commands.
+        read::jobs::all(&told, &self.line(path))?;
+        Ok(told)
     }
 
     /// All nodes, as `scontrol -o show node` prints them.
@@ -122,7 +126,7 @@ impl Rest {
         lines::reservations(&self.get(path)?).map_err(|error| self.unread(path, &error))
     }
 
-    fn unread(&self, path: &str, error: &serde_json::Error) -> SlurmError {
+    fn unread(&self, path: &str, error: &impl ToString) -> SlurmError {
         SlurmError::Answer { command: self.line(path), what: error.to_string() }
     }
 
