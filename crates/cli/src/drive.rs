@@ -203,6 +203,9 @@ fn sentence(happened: &Happened) -> String {
         }
         Happened::TakenBack { job } => format!("job {job} waits again as its user asked"),
         Happened::Broken { job, rule } => format!("job {job} is not started: {rule}"),
+        Happened::Lost { partition, code, why } => {
+            format!("partition {partition} is not driven any more: {why} [{code}]")
+        }
         Happened::Refused { said } => format!("Slurm refused: {said}"),
     }
 }

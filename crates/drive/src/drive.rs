@@ -1,17 +1,18 @@
 //! The loop: extend the lease, read, plan, act.
 
+use crate::lease::{check, ends, hand_back, tidied, users};
 use crate::steps::steps;
 use crate::watch::Watch;
 use crate::{DriveError, Happened, Step};
 use muster_engine_slurm::act::{self, Lease, Release};
 use muster_engine_slurm::read::{
-    Answers, Cluster, Config, Driven, LEASE_PREFIX, Order, Target, lease_name, read, understand,
+    Answers, Cluster, Config, Driven, Order, Target, read, understand,
 };
 use muster_engine_slurm::{Commands, SlurmError};
 use muster_model::{Seconds, Timestamp};
 use muster_slurm_syntax::hostlist;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What seldom changes (partitions, limits, switches) is asked for again after so long.
@@ -22,12 +23,6 @@ const EXTENDED_WITHIN: Duration = Duration::from_secs(12);
 
 /// A lease is put off again after so long: each time is a call that no turn has to wait for.
 const EXTEND_AGAIN: Seconds = Seconds(4);
-
-/// Somebody who is in the midst of a turn has ended it after so long.
-const MIDST: Duration = Duration::from_secs(2);
-
-/// What comes back after so many looks is left: it is told as refused, or somebody insists.
-const LOOKS: u32 = 5;
 
 /// A lease that is over this much before what was last asked for was cut by somebody.
 const MARGIN: Seconds = Seconds(5);
@@ -53,8 +48,6 @@ pub struct Drive {
     /// When all of the answers were asked for.
     asked: Timestamp,
     extended: Timestamp,
-    /// Users who were let into each lease.
-    admitted: BTreeMap<String, BTreeSet<String>>,
     watch: Watch,
 }
 
@@ -69,17 +62,6 @@ pub struct Turn {
     pub waiting: usize,
     /// Jobs in the whole Slurm that have resources.
     pub running: usize,
-}
-
-/// A lease as it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Lapse {
-    /// The partition.
-    pub partition: String,
-    /// When Slurm schedules by itself, unless it is extended; milliseconds since 1970.
-    pub until_ms: Timestamp,
-    /// Jobs that wait in it: released, and not started yet.
-    pub released: Vec<String>,
 }
 
 impl Drive {
@@ -108,11 +90,11 @@ impl Drive {
                 }
             }
         }
-        let (extended, admitted, watch) = (clock(), BTreeMap::new(), Watch::default());
-        let mut drive = Self { commands, settings, answers, asked: now, extended, admitted, watch };
+        let (extended, watch) = (clock(), Watch::default());
+        let drive = Self { commands, settings, answers, asked: now, extended, watch };
         let cluster = read(&drive.commands, clock())?;
-        for partition in drive.settings.partitions.clone() {
-            drive.take(&cluster, &partition)?;
+        for partition in &drive.settings.partitions {
+            drive.take(&cluster, partition)?;
         }
         Ok(drive)
     }
@@ -125,8 +107,7 @@ impl Drive {
         let now = clock();
         self.ask(now)?;
         let cluster = understand(&self.answers, clock())?.ordered(self.settings.order);
-        self.keep_leases(&cluster, now)?;
-        let mut happened = Vec::new();
+        let mut happened = self.keep_leases(&cluster, now)?;
         happened.extend(self.watch.look(&cluster));
         let barred = self.watch.barred(now);
         let driven = cluster.driven(&self.settings.partitions, &barred);
@@ -153,13 +134,10 @@ impl Drive {
     }
 
     /// Makes a lease, or extends the one that is there, be it over.
-    fn take(&mut self, cluster: &Cluster, partition: &str) -> Result<(), DriveError> {
+    fn take(&self, cluster: &Cluster, partition: &str) -> Result<(), DriveError> {
         let lease = self.lease(partition);
         let standing = ends(cluster, &self.settings.partitions).contains_key(partition);
         let take = if standing { lease.extend() } else { lease.create(&self.settings.user) };
-        if !standing {
-            self.admitted.remove(partition);
-        }
         match act::carry_out(&self.commands, &[take])?.first() {
             None => Ok(()),
             Some(said) => {
@@ -178,30 +156,68 @@ impl Drive {
         Ok(())
     }
 
-    /// Extends the leases, and makes one again that lapsed; one that somebody cut or deleted ends
-    /// it all.
-    fn keep_leases(&mut self, cluster: &Cluster, now: Timestamp) -> Result<(), DriveError> {
-        check(cluster, &self.settings.partitions)?;
+    /// Extends the leases, and makes one again that lapsed. A partition whose lease somebody cut or
+    /// deleted, or that is gone, is lost; losing the last one ends it all.
+    fn keep_leases(
+        &mut self,
+        cluster: &Cluster,
+        now: Timestamp,
+    ) -> Result<Vec<Happened>, DriveError> {
+        let mut happened = Vec::new();
+        while let Err(error) = check(cluster, &self.settings.partitions) {
+            happened.extend(self.lose(error, now)?);
+        }
         let standing = ends(cluster, &self.settings.partitions);
-        let meant = self.extended.plus(self.settings.lease);
         let stands = |partition: &String| standing.get(partition).is_some_and(|end| *end > now);
         if now.since(self.extended) < EXTEND_AGAIN && self.settings.partitions.iter().all(stands) {
-            return Ok(());
+            return Ok(happened);
         }
+        let mut all = true;
         for partition in self.settings.partitions.clone() {
             let end = standing.get(&partition).copied().unwrap_or(now);
-            let cut = end <= now && now.plus(MARGIN) < meant;
-            if cut && !self.is_forgetful()? {
-                return Err(DriveError::HandedBack { partition });
-            }
-            match self.take(cluster, &partition) {
+            match self.keep(cluster, &partition, end, now) {
                 // It can be forgotten in just this moment; a later turn makes it again.
-                Err(DriveError::Refused { .. }) if end <= now => return Ok(()),
-                taken => taken?,
+                Err(DriveError::Refused { .. }) if end <= now => all = false,
+                Err(error) => happened.extend(self.lose(error, now)?),
+                Ok(()) => {}
             }
         }
-        self.extended = now;
-        Ok(())
+        if all {
+            self.extended = now;
+        }
+        Ok(happened)
+    }
+
+    /// Extends a lease that ends, or ended, then.
+    fn keep(
+        &mut self,
+        cluster: &Cluster,
+        partition: &str,
+        end: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), DriveError> {
+        let meant = self.extended.plus(self.settings.lease);
+        let cut = end <= now && now.plus(MARGIN) < meant;
+        if cut && !self.is_forgetful()? {
+            // Slurm deletes no partition that has a lease: its lease went first.
+            check(&understand(&self.answers, now)?, &self.settings.partitions)?;
+            return Err(DriveError::HandedBack { partition: partition.to_owned() });
+        }
+        self.take(cluster, partition)
+    }
+
+    /// Drives a partition no longer: its jobs get back what they asked for, its lease ends.
+    fn lose(&mut self, error: DriveError, now: Timestamp) -> Result<Vec<Happened>, DriveError> {
+        let Some(partition) = error.partition().map(str::to_owned) else { return Err(error) };
+        let lost = BTreeSet::from([partition.clone()]);
+        // Where Slurm cannot be told now, its lease lapses.
+        let mut happened = tidied(&self.commands, &lost, now).ok().flatten().unwrap_or_default();
+        self.settings.partitions.remove(&partition);
+        if self.settings.partitions.is_empty() {
+            return Err(error);
+        }
+        happened.push(Happened::Lost { partition, code: error.code(), why: error.to_string() });
+        Ok(happened)
     }
 
     /// True where slurmctld began anew after it was told of the newest end: one that is killed
@@ -229,7 +245,7 @@ impl Drive {
             acts.push(act::give_back(&target));
             happened.push(Happened::TakenBack { job: target.name.clone() });
         }
-        acts.extend(self.admit(driven, &steps.release));
+        acts.extend(self.admit(cluster, driven, &steps.release));
         for step in &steps.release {
             let Some(target) = driven.targets.get(&step.job) else { continue };
             let target = &if step.whole { target.whole() } else { target.clone() };
@@ -255,7 +271,7 @@ impl Drive {
     }
 
     /// A user is in a lease as long as a job of theirs is about to start in it.
-    fn admit(&mut self, driven: &Driven, release: &[Step]) -> Vec<Vec<String>> {
+    fn admit(&self, cluster: &Cluster, driven: &Driven, release: &[Step]) -> Vec<Vec<String>> {
         let mut acts = Vec::new();
         for partition in &self.settings.partitions {
             let new = release.iter().filter_map(|step| driven.targets.get(&step.job));
@@ -266,13 +282,14 @@ impl Drive {
                 .map(|target| target.user.as_str())
                 .filter(|user| *user != self.settings.user)
                 .collect();
-            let admitted = self.admitted.entry(partition.clone()).or_default();
-            let had: BTreeSet<&str> = admitted.iter().map(String::as_str).collect();
+            // Slurm's own record tells who is in: what was told last may not have reached it.
+            let had = users(cluster, partition);
+            let had = had.iter().map(String::as_str).filter(|user| *user != self.settings.user);
+            let had: BTreeSet<&str> = had.collect();
             let add = needed.difference(&had).copied().collect();
             let remove = had.difference(&needed).copied().collect();
             let lease = Lease { partition: partition.clone(), seconds: 0 };
             acts.extend(lease.admit(&add, &remove));
-            *admitted = needed.into_iter().map(str::to_owned).collect();
         }
         acts
     }
@@ -284,102 +301,4 @@ fn names(release: &[Step], driven: &Driven) -> BTreeSet<String> {
         Some(if step.whole { target.whole().name } else { target.name.clone() })
     };
     release.iter().filter_map(name).collect()
-}
-
-/// The partitions are there, and their nodes are theirs alone.
-fn check(cluster: &Cluster, partitions: &BTreeSet<String>) -> Result<(), DriveError> {
-    let list = |names: &BTreeSet<&String>| {
-        names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
-    };
-    let all: BTreeSet<&String> = cluster.partitions.iter().map(|p| &p.partition.name).collect();
-    if let Some(partition) = partitions.iter().find(|name| !all.contains(name)) {
-        return Err(DriveError::Unknown { partition: partition.clone(), has: list(&all) });
-    }
-    for own in cluster.partitions.iter().filter(|p| partitions.contains(&p.partition.name)) {
-        let (mut nodes, mut others) = (BTreeSet::new(), BTreeSet::new());
-        for other in cluster.partitions.iter().filter(|p| !partitions.contains(&p.partition.name)) {
-            let theirs: BTreeSet<&String> = other.partition.nodes.iter().collect();
-            let both = own.partition.nodes.iter().filter(|node| theirs.contains(node));
-            let before = nodes.len();
-            nodes.extend(both);
-            if nodes.len() > before {
-                others.insert(&other.partition.name);
-            }
-        }
-        if !nodes.is_empty() {
-            return Err(DriveError::Shared {
-                partition: own.partition.name.clone(),
-                nodes: hostlist::fold(&nodes.iter().collect::<Vec<_>>()),
-                others: list(&others),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// The ends of the leases of partitions.
-fn ends(cluster: &Cluster, partitions: &BTreeSet<String>) -> BTreeMap<String, Timestamp> {
-    let one = |partition: &String| {
-        let name = lease_name(partition);
-        let lease = cluster.reservations.iter().find(|r| r.reservation.name == name)?;
-        Some((partition.clone(), lease.reservation.window.end))
-    };
-    partitions.iter().filter_map(one).collect()
-}
-
-/// The leases that stand in a Slurm.
-pub fn leases(cluster: &Cluster) -> Vec<Lapse> {
-    let names = cluster.reservations.iter().map(|r| &r.reservation);
-    let leases = names.filter_map(|r| Some((r.name.strip_prefix(LEASE_PREFIX)?, r.window.end)));
-    let leases = leases.filter(|(_, end)| *end > cluster.now);
-    let one = |(partition, until_ms): (&str, Timestamp)| {
-        let driven = cluster.driven(&BTreeSet::from([partition.to_owned()]), &BTreeSet::new());
-        let released = driven.targets.values().filter(|target| target.released);
-        let released: BTreeSet<String> = released.map(|target| target.whole().name).collect();
-        let released = released.into_iter().collect();
-        Lapse { partition: partition.to_owned(), until_ms, released }
-    };
-    leases.map(one).collect()
-}
-
-/// Gives partitions back, whoever drives them: jobs that wait get back what they asked for, the
-/// leases end. Running jobs go on.
-///
-/// Whoever drives them sees that in their next turn, but may be in the midst of one and extend a
-/// lease once more: after a `pause` it is looked at again, until everything stays as it was left.
-///
-/// # Errors
-/// [`DriveError::Slurm`] where Slurm cannot be asked.
-pub fn hand_back(
-    commands: &Commands,
-    partitions: &BTreeSet<String>,
-    clock: &dyn Fn() -> Timestamp,
-    pause: &dyn Fn(Duration),
-) -> Result<Vec<Happened>, DriveError> {
-    let mut happened = Vec::new();
-    for _ in 0..LOOKS {
-        let cluster = read(commands, clock())?;
-        let mut acts = cuts(&cluster, partitions);
-        let driven = cluster.driven(partitions, &BTreeSet::new());
-        let marked = driven.targets.values().filter(|target| target.marked);
-        let back: BTreeMap<String, Target> = marked
-            .chain(&driven.left)
-            .map(|target| (target.whole().name, target.whole()))
-            .collect();
-        if acts.is_empty() && back.is_empty() {
-            break;
-        }
-        acts.extend(back.values().map(act::give_back));
-        happened.extend(back.into_keys().map(|job| Happened::TakenBack { job }));
-        let refused = act::carry_out(commands, &act::together(acts))?;
-        happened.extend(refused.into_iter().map(|said| Happened::Refused { said }));
-        pause(MIDST);
-    }
-    Ok(happened)
-}
-
-/// Ends the leases that stand.
-fn cuts(cluster: &Cluster, partitions: &BTreeSet<String>) -> Vec<Vec<String>> {
-    let standing = ends(cluster, partitions).into_iter().filter(|(_, end)| *end > cluster.now);
-    standing.map(|(partition, _)| Lease { partition, seconds: 0 }.cut()).collect()
 }

@@ -56,6 +56,18 @@ pub enum DriveError {
 }
 
 impl DriveError {
+    /// The partition that it is about; `None` where it is about Slurm.
+    pub fn partition(&self) -> Option<&str> {
+        match self {
+            Self::Slurm(_) => None,
+            Self::Unknown { partition, .. }
+            | Self::Shared { partition, .. }
+            | Self::Held { partition }
+            | Self::Refused { partition, .. }
+            | Self::HandedBack { partition } => Some(partition),
+        }
+    }
+
     /// Its stable code.
     pub const fn code(&self) -> &'static str {
         match self {

@@ -10,11 +10,13 @@
 mod ahead;
 mod drive;
 mod error;
+mod lease;
 mod steps;
 mod watch;
 
-pub use drive::{Drive, Lapse, Settings, Turn, hand_back, leases};
+pub use drive::{Drive, Settings, Turn};
 pub use error::DriveError;
+pub use lease::{Lapse, hand_back, leases};
 pub use steps::{Step, Steps, steps};
 
 use serde::Serialize;
@@ -64,6 +66,15 @@ pub enum Happened {
         job: String,
         /// The rule.
         rule: String,
+    },
+    /// A partition is not driven any more; the others are.
+    Lost {
+        /// The partition.
+        partition: String,
+        /// The code of why.
+        code: &'static str,
+        /// Why.
+        why: String,
     },
     /// Slurm refused something.
     Refused {

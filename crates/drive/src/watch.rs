@@ -76,7 +76,7 @@ impl Watch {
             let whole = job.array().filter(|array| self.whole.contains(array));
             let known = self.holding.contains(&name) || self.sent.contains_key(&name);
             if whole.is_some() && !known && job.standing() == JobStanding::Holding {
-                happened.push(started(&name, &nodes_of(job), &BTreeSet::new()));
+                happened.push(started(job, &BTreeSet::new()));
             }
             match job.standing() {
                 JobStanding::Holding => drop(holding.insert(name.clone())),
@@ -102,7 +102,7 @@ impl Watch {
                     happened.push(Happened::NotStarted { job: name.clone(), why });
                 }
                 JobStanding::Holding => {
-                    happened.push(started(&name, &nodes_of(job), &sent.nodes));
+                    happened.push(started(job, &sent.nodes));
                     self.sent.remove(&name);
                     self.barred.remove(&name);
                 }
@@ -128,13 +128,17 @@ fn nodes_of(job: &JobRecord) -> BTreeSet<String> {
     nodes.unwrap_or_default().into_iter().collect()
 }
 
-fn started(job: &str, nodes: &BTreeSet<String>, meant: &BTreeSet<String>) -> Happened {
+fn started(job: &JobRecord, meant: &BTreeSet<String>) -> Happened {
     let list = |names: &BTreeSet<String>| hostlist::fold(&names.iter().collect::<Vec<_>>());
-    let job = job.to_owned();
-    if meant.is_empty() || nodes == meant {
-        Happened::Started { job, nodes: list(nodes) }
+    let (name, nodes) = (job.name(), nodes_of(job));
+    // One that is ending already is told with those of its nodes that are not done yet.
+    let ending = job.is("COMPLETING") && nodes.is_subset(meant);
+    if ending || nodes == *meant {
+        Happened::Started { job: name, nodes: list(meant) }
+    } else if meant.is_empty() {
+        Happened::Started { job: name, nodes: list(&nodes) }
     } else {
-        Happened::Elsewhere { job, nodes: list(nodes), meant: list(meant) }
+        Happened::Elsewhere { job: name, nodes: list(&nodes), meant: list(meant) }
     }
 }
 
@@ -181,6 +185,21 @@ mod tests {
         let happened = watch.look(&cluster(&running("n2"), 1001));
         assert!(matches!(&happened[..], [Happened::Elsewhere { .. }]), "{happened:?}");
         assert_eq!(watch.look(&cluster(&running("n2"), 1002)), []);
+    }
+
+    /// Of a job that its user cancels while it starts, Slurm tells the nodes that are not done yet.
+    #[test]
+    fn a_job_that_ends_as_it_starts_started_where_it_was_meant_to() {
+        let both = BTreeSet::from(["n1".to_owned(), "n2".to_owned()]);
+        let mut watch = Watch::default();
+        watch.sent(&target("5"), &both, at(1000));
+        let ending = |nodes: &str| {
+            format!(r#"{{"job_id":5,"job_state":"COMPLETING","partition":"p","nodes":"{nodes}"}}"#)
+        };
+        let told = watch.clone().look(&cluster(&ending("n2"), 1001));
+        assert_eq!(told, [Happened::Started { job: "5".to_owned(), nodes: "n[1-2]".to_owned() }]);
+        let told = watch.look(&cluster(&ending("n3"), 1001));
+        assert!(matches!(&told[..], [Happened::Elsewhere { .. }]), "{told:?}");
     }
 
     #[test]

@@ -20,7 +20,8 @@ const AT_ONCE: usize = 25;
 /// keep the next ones.
 ///
 /// # Errors
-/// [`SlurmError`] where `scontrol` cannot be run at all; acts before that may have been done.
+/// [`SlurmError`] where `scontrol` cannot be run at all or slurmctld cannot be reached; acts before
+/// that may have been done.
 pub fn carry_out(commands: &Commands, acts: &[Vec<String>]) -> Result<Vec<String>, SlurmError> {
     let mut complaints = Vec::new();
     let fits = |act: &Vec<String>| act.iter().all(|word| is_plain(word));
@@ -30,7 +31,9 @@ pub fn carry_out(commands: &Commands, acts: &[Vec<String>]) -> Result<Vec<String
             for act in chunk {
                 let words: Vec<&str> = act.iter().map(String::as_str).collect();
                 match commands.scontrol(&words) {
-                    Err(SlurmError::Failed { said, .. }) => complaints.push(said),
+                    Err(SlurmError::Failed { said, .. }) if !is_unreached(&said) => {
+                        complaints.push(said);
+                    }
                     done => drop(done?),
                 }
             }
@@ -39,6 +42,9 @@ pub fn carry_out(commands: &Commands, acts: &[Vec<String>]) -> Result<Vec<String
         for lines in chunk.chunks(AT_ONCE) {
             let lines: Vec<String> = lines.iter().map(|act| act.join(" ")).collect();
             let said = commands.scontrol_lines(&lines)?;
+            if is_unreached(&said) {
+                return Err(SlurmError::Failed { command: "scontrol".to_owned(), said });
+            }
             complaints.extend(said.lines().map(str::to_owned).filter(|line| !line.is_empty()));
         }
     }
@@ -83,6 +89,19 @@ fn task_of(act: &[String]) -> Option<(u32, u32)> {
     (!resizes).then_some((array.parse().ok()?, index.parse().ok()?))
 }
 
+/// True where a complaint is that slurmctld was not reached, and no word of slurmctld's: munge
+/// fails, or it is down or restarting. Slurm's own texts for these errors.
+fn is_unreached(said: &str) -> bool {
+    let texts = [
+        "Protocol authentication error",
+        "Unable to contact slurm controller",
+        "Socket timed out",
+        "Zero Bytes were transmitted or received",
+        "Slurm backup controller in standby mode",
+    ];
+    texts.iter().any(|text| said.contains(text))
+}
+
 /// True for what stays one word in a line of `scontrol`.
 fn is_plain(value: &str) -> bool {
     let parts = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'' | '\\');
@@ -96,6 +115,15 @@ fn words(words: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As `scontrol` of 22.05 said it while munged was stopped; and a refusal.
+    #[test]
+    fn a_munge_that_fails_is_no_refusal() {
+        let munge = "scontrol: error: Munge encode failed: Failed to access \"/x\": No such file \
+            or directory (Did you start munged?)\nslurm_update error: Protocol authentication error";
+        assert!(is_unreached(munge));
+        assert!(!is_unreached("Access/permission denied\nslurm_update error: Invalid job id"));
+    }
 
     #[test]
     fn tasks_that_are_told_the_same_are_told_at_once() {

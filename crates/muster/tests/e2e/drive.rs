@@ -3,6 +3,8 @@
 //! `cargo xtask test --only slurm` starts that Slurm and names its configuration in
 //! `MUSTER_TEST_SLURM_CONF`. Without it nothing is tested here.
 
+mod faults;
+
 use crate::place::until;
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -55,13 +57,29 @@ impl Bed {
 
     /// Takes the partition over, and says so once it has.
     fn drive(&self) -> Driver {
+        self.drive_these(&["gpu"])
+    }
+
+    fn drive_these(&self, partitions: &[&str]) -> Driver {
         let log = std::fs::File::create(self.dir.join("drive.log")).unwrap();
-        let words = ["drive", "slurm", "--partition", "gpu", "--lease", "20"];
-        let mut command = self.command(env!("CARGO_BIN_EXE_muster"), &words);
+        let mut command =
+            self.command(env!("CARGO_BIN_EXE_muster"), &["drive", "slurm", "--lease", "20"]);
+        command.args(partitions.iter().flat_map(|name| ["--partition", name]));
         command.stdout(log.try_clone().unwrap()).stderr(log);
         let driver = Driver(command.spawn().unwrap());
         until("muster decides", || self.log().contains("muster decides").then_some(()));
         driver
+    }
+
+    /// Waits until a lease is put off again.
+    fn until_leased(&self, partition: &str) {
+        until("the lease is put off again", || {
+            let output = self.muster(&["drive", "status", "--json"]);
+            let leases: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+            let soon = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_millis() + 5_000;
+            let ends = leases.as_array()?.iter().find(|lease| lease["partition"] == partition)?;
+            (u128::from(ends["until_ms"].as_u64()?) > soon).then_some(())
+        });
     }
 
     fn log(&self) -> String {
@@ -106,12 +124,15 @@ fn a_partition_is_driven_through_kills_and_given_back() {
     let driver = bed.drive();
     let gang = starts_where_planned(&bed);
     outlives_muster(&bed, driver, &gang);
-    let driver = bed.drive();
+    let mut driver = bed.drive();
     outlives_slurmctld(&bed);
+    faults::outlives_munge(&bed, &mut driver);
     starts_every_form(&bed);
     keeps_an_array_one_record(&bed);
     survives_what_users_do(&bed);
+    faults::tells_a_start_that_is_cancelled(&bed);
     gives_back(&bed, driver);
+    faults::loses_a_partition(&bed);
 }
 
 /// What ended in that Slurm becomes a trace with the CPUs of its nodes, and can be replayed.
@@ -204,13 +225,7 @@ fn outlives_slurmctld(bed: &Bed) {
     });
     // It forgot the newest seconds, with them the last extension of the lease it may be: as long as
     // there is none Slurm schedules by itself.
-    until("the lease is put off again", || {
-        let output = bed.muster(&["drive", "status", "--json"]);
-        let leases: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-        let soon = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_millis() + 5_000;
-        let ends = leases.as_array()?.iter().find(|lease| lease["partition"] == "gpu")?;
-        (u128::from(ends["until_ms"].as_u64()?) > soon).then_some(())
-    });
+    bed.until_leased("gpu");
     let job = until("it takes jobs", || {
         let words = ["--parsable", "-o", "/dev/null", "-p", "gpu", "-N2", "--wrap", "sleep 1000"];
         let said = bed.run("sbatch", &words);
