@@ -154,10 +154,15 @@ pub struct Layout {
 const STEPS_S: [i64; 14] =
     [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800];
 
+/// Some million years away from 1970.
+const FAR_MS: i64 = 1 << 57;
+
 impl Layout {
     /// The finest with at most so many stretches (and one that is cut) over a time.
     pub fn over(from_ms: i64, to_ms: i64, most: usize) -> Self {
-        let span = to_ms.saturating_sub(from_ms).max(0);
+        // Instants that no calendar has are as good as these.
+        let (from_ms, to_ms) = (from_ms.clamp(-FAR_MS, FAR_MS), to_ms.clamp(-FAR_MS, FAR_MS));
+        let span = (to_ms - from_ms).max(0);
         let most = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
         let fits = |step: &&i64| span / (**step * 1_000) <= most;
         let week = STEPS_S[STEPS_S.len() - 1];
@@ -165,7 +170,7 @@ impl Layout {
         // However long the time is, there are no more.
         let step = step.unwrap_or_else(|| (span / 1_000 / most / week + 1) * week) * 1_000;
         let from_ms = from_ms.div_euclid(step) * step;
-        let steps = (to_ms.saturating_sub(from_ms).max(0) as u64).div_ceil(step.unsigned_abs());
+        let steps = ((to_ms - from_ms).max(0) as u64).div_ceil(step.unsigned_abs());
         Self { from_ms, step_ms: step.unsigned_abs(), steps: steps as usize }
     }
 }
@@ -246,8 +251,12 @@ mod tests {
             assert_eq!((layout.from_ms, layout.step_ms, layout.steps), wanted, "{from} {to}");
         }
         for most in [0, 1, 7, 1_000] {
-            let layout = Layout::over(0, i64::MAX, most);
-            assert!(layout.steps <= most.max(1) + 2, "{layout:?}");
+            for (from, to) in [(0, i64::MAX), (i64::MIN, 0), (i64::MIN, i64::MAX)] {
+                let layout = Layout::over(from, to, most);
+                assert!(layout.steps <= most.max(1) + 2, "{layout:?}");
+                let points = [point(10, 10, Some(1.0))];
+                assert_eq!(stretches(&points, layout).len(), layout.steps);
+            }
         }
     }
 
