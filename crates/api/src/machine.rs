@@ -61,6 +61,10 @@ pub struct LinkView {
     pub up: Option<bool>,
     /// Bytes a second that it can carry in one direction.
     pub speed: Option<u64>,
+    /// Bytes a second of the fastest link that its card can do.
+    pub speed_max: Option<u64>,
+    /// Both directions at once.
+    pub full_duplex: Option<bool>,
     /// Bytes received a second.
     pub received: Option<f64>,
     /// Bytes sent a second.
@@ -71,6 +75,10 @@ pub struct LinkView {
     pub dropped: Option<u64>,
     /// How often it went away since then.
     pub lost: Option<u64>,
+    /// Pauses since then: it asked the other end to wait, or was asked.
+    pub pauses: Option<u64>,
+    /// Why there is no link, where its card tells.
+    pub down_because: Option<String>,
 }
 
 /// Which part of the machine's past.

@@ -90,6 +90,16 @@ const ALERTS: &[Alert] = &[
         todo: "Look at it with ethtool.",
     },
     Alert {
+        name: "MusterLinkSlow",
+        about: &[&families::NETWORK_SPEED, &families::SPEED_MAX],
+        expression: "$0 < $1",
+        holds: "15m",
+        // It may be meant: a fast card at a slower switch.
+        severity: "info",
+        summary: "{{ $labels.device }} of {{ $labels.instance }} is slower than its card can be",
+        todo: "Look at the cable, the module and the switch's port; `ethtool` shows the link modes.",
+    },
+    Alert {
         name: "MusterNetworkLoss",
         about: &[&families::NETWORK_RX_ERRS, &families::NETWORK_TX_ERRS],
         expression: "rate($0[10m]) > 10 or rate($1[10m]) > 10",

@@ -18,7 +18,7 @@ use crate::filesystems::{beegfs, gpfs, lustre, lustre_jobs, nfs};
 use crate::gpu::source::{Gpus, Load};
 use crate::gpu::{state, xid};
 use crate::host::{load, memory, pressure, stat};
-use crate::network::{infiniband, interfaces};
+use crate::network::{ethtool, infiniband, interfaces};
 
 /// What a source said.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub enum Part {
     Processes(Vec<processes::ProcessIo>),
     /// Network interfaces.
     Interfaces(Vec<interfaces::Interface>),
+    /// What network cards say of themselves.
+    Cards(Vec<ethtool::Card>),
     /// InfiniBand and RoCE ports.
     Ports(Vec<infiniband::Port>),
     /// GPUs.
@@ -281,6 +283,7 @@ fn readers(options: &Options) -> Vec<(&'static str, Reader)> {
     let root = &options.root;
     let instance = options.instance.clone();
     let mut log = xid::Log::default();
+    let (mut cards, cards_root) = (ethtool::Reader::default(), root.clone());
     let mut gpus = Gpus::new(root, options.dcgm.clone(), library());
     let mut all: Vec<(&'static str, Reader)> = vec![
         ("stat", reader!(root, Stat, |root, skipped| stat::stat(root, skipped))),
@@ -291,6 +294,12 @@ fn readers(options: &Options) -> Vec<(&'static str, Reader)> {
         (
             "interfaces",
             reader!(root, Interfaces, |root, skipped| interfaces::interfaces(root, skipped)),
+        ),
+        (
+            "ethtool",
+            Box::new(move |skipped: &mut Skipped| {
+                cards.read(&cards_root, skipped).map(Part::Cards)
+            }),
         ),
         ("infiniband", reader!(root, Ports, |root, skipped| infiniband::ports(root, skipped))),
         ("gpus", Box::new(move |skipped: &mut Skipped| gpus.read(skipped).map(Part::Gpus))),

@@ -49,17 +49,21 @@ impl Skipped {
     }
 }
 
+/// A file's bytes, at most so many and one more.
+pub(crate) fn bytes_up_to(root: &Path, path: &str, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    let read = fs::File::open(root.join(path))
+        .and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
+    read.map_err(|error| refused(path, &error))?;
+    Ok(bytes)
+}
+
 /// A file's text, at most so many bytes of it and then up to the last whole line.
 ///
 /// # Errors
 /// It cannot be read; [`ReadError::Absent`] where it is not there.
 pub fn read_up_to(root: &Path, path: &str, bytes_max: u64) -> Result<String, ReadError> {
-    let mut bytes = Vec::new();
-    let read = fs::File::open(root.join(path))
-        .and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
-    if let Err(error) = read {
-        return Err(refused(path, &error));
-    }
+    let mut bytes = bytes_up_to(root, path, bytes_max)?;
     if bytes.len() as u64 > bytes_max {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
         bytes.truncate(whole);

@@ -17,6 +17,7 @@ export type ReservationView = Schemas['ReservationView'];
 export type ReservationPlan = Schemas['ReservationPlan'];
 export type SeriesView = Schemas['SeriesView'];
 export type DiagnosisView = Schemas['DiagnosisView'];
+export type LinkView = Schemas['LinkView'];
 export type MachineView = Schemas['MachineView'];
 export type Action = Schemas['Action'];
 

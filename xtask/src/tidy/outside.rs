@@ -59,6 +59,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tower", &["daemon"]),
     ("nvml-wrapper", &["node-metrics"]),
     ("roxmltree", &["node-metrics"]),
+    ("netlink-packet-core", &["node-metrics"]),
+    ("netlink-sys", &["node-metrics"]),
     ("ratatui", &["top"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),

@@ -8,6 +8,7 @@ use muster_node_metrics::collector::{Outcome, Part, Snapshot};
 use muster_node_metrics::counter::Width;
 use muster_node_metrics::filesystems::{beegfs, gpfs, lustre, nfs};
 use muster_node_metrics::host::pressure::{Pressure, Pressures};
+use muster_node_metrics::network::ethtool::Card;
 use muster_node_metrics::network::infiniband::{self, Port};
 use muster_node_metrics::network::interfaces::{self, Interface};
 use std::sync::{Arc, PoisonError};
@@ -55,7 +56,8 @@ pub(super) fn of(before: Option<(Duration, &Snapshot)>, now: &Snapshot) -> Machi
             }
             Part::Interfaces(all) => {
                 let real = all.iter().filter(|interface| interface.device);
-                view.links.extend(real.map(|interface| gap.interface(interface)));
+                view.links
+                    .extend(real.map(|interface| gap.interface(interface, card(now, interface))));
             }
             Part::Ports(all) => view.links.extend(all.iter().map(|port| gap.port(port))),
             _ => {}
@@ -187,7 +189,7 @@ impl Gap<'_> {
         }
     }
 
-    fn interface(&self, now: &Interface) -> LinkView {
+    fn interface(&self, now: &Interface, card: Option<&Card>) -> LinkView {
         let found = earlier!(self, Interfaces, |one: &&Interface| one.name == now.name);
         let rates = found
             .map(|before| interfaces::rates(before, now, Width::Bits64, self.seconds))
@@ -196,13 +198,17 @@ impl Gap<'_> {
             kind: "ethernet".to_owned(),
             name: now.name.clone(),
             up: now.carrier,
-            speed: now.speed,
+            speed: now.speed.or(card.and_then(|card| card.speed)),
+            speed_max: card.and_then(Card::speed_max),
+            full_duplex: now.full_duplex,
             received: rates.rx_bytes,
             sent: rates.tx_bytes,
             errors: both(now.counter("rx_errors"), now.counter("tx_errors")),
             dropped: both(now.counter("rx_dropped"), now.counter("tx_dropped")),
             // Each loss of the carrier is followed by its return.
             lost: now.carrier_changes.map(|changes| changes / 2),
+            pauses: card.and_then(|card| both(card.pause.received, card.pause.sent)),
+            down_because: card.and_then(|card| card.down_because).map(str::to_owned),
         }
     }
 
@@ -221,8 +227,18 @@ impl Gap<'_> {
             errors: both(now.counter("symbol_error"), now.counter("port_rcv_errors")),
             dropped: now.counter("port_xmit_discards"),
             lost: now.counter("link_downed"),
+            ..LinkView::default()
         }
     }
+}
+
+/// What the card behind an interface says of itself.
+fn card<'a>(now: &'a Snapshot, interface: &Interface) -> Option<&'a Card> {
+    let cards = now.parts.iter().find_map(|part| match &**part {
+        Part::Cards(cards) => Some(cards),
+        _ => None,
+    })?;
+    cards.iter().find(|card| card.name == interface.name)
 }
 
 fn both(one: Option<u64>, other: Option<u64>) -> Option<u64> {
@@ -252,6 +268,9 @@ mod tests {
             ["disk", "lustre", "gpfs", "beegfs", "nfs"].iter().all(|kind| kinds.contains(kind))
         );
         assert!(view.storage.iter().all(|one| one.read.is_none()), "{:?}", view.storage);
+        let slow = view.links.iter().find(|link| link.name == "eth0").expect("eth0");
+        assert_eq!((slow.speed, slow.speed_max), (Some(3_125_000_000), Some(12_500_000_000)));
+        assert_eq!((slow.full_duplex, slow.pauses), (Some(true), Some(44)));
         let port = view.links.iter().find(|link| link.kind == "infiniband").expect("a port");
         assert_eq!((port.up, port.received), (Some(true), None));
     }

@@ -32,6 +32,7 @@ pub fn exposition(snapshot: &Snapshot, owners: &Owners, settings: &Settings) -> 
             Part::Disks(disks) => machine::disks(&mut out, disks),
             Part::Processes(all) => machine::processes(&mut out, all, settings.processes),
             Part::Interfaces(all) => network::interfaces(&mut out, all),
+            Part::Cards(cards) => network::cards(&mut out, cards),
             Part::Ports(ports) => network::ports(&mut out, ports),
             Part::Gpus(all) => gpus::put(&mut out, all, owners, settings),
             Part::Xids(counts) => gpus::xids(&mut out, counts, &addresses, boot_time),

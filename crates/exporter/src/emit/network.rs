@@ -1,5 +1,6 @@
 //! Network interfaces and InfiniBand ports.
 
+use muster_node_metrics::network::ethtool::Card;
 use muster_node_metrics::network::infiniband::Port;
 use muster_node_metrics::network::interfaces::Interface;
 
@@ -45,6 +46,27 @@ pub(super) fn interfaces(out: &mut Exposition, all: &[Interface]) {
         out.put(&families::NETWORK_MTU, &labels, interface.mtu);
         let has_link = interface.device && interface.carrier == Some(true);
         out.put(&families::SPEED_UNKNOWN, &labels, has_link.then(|| interface.speed_unknown()));
+    }
+}
+
+pub(super) fn cards(out: &mut Exposition, cards: &[Card]) {
+    for card in cards {
+        let device = ("device", card.name.as_str());
+        out.put(&families::SPEED_MAX, &[device], card.speed_max());
+        let (pause, rings) = (card.pause, card.rings);
+        for (direction, acts, frames, ring, ring_max) in [
+            ("receive", pause.heeds, pause.received, rings.rx, rings.rx_max),
+            ("transmit", pause.asks, pause.sent, rings.tx, rings.tx_max),
+        ] {
+            let labels = [device, ("direction", direction)];
+            out.put(&families::PAUSE_ENABLED, &labels, acts);
+            out.put(&families::PAUSE_FRAMES, &labels, frames);
+            out.put(&families::RING, &labels, ring.map(u64::from));
+            out.put(&families::RING_MAX, &labels, ring_max.map(u64::from));
+        }
+        if let Some(reason) = card.down_because {
+            out.put(&families::LINK_DOWN, &[device, ("reason", reason)], true);
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 const CPU_MODE: &[&str] = &["cpu", "mode"];
 const NONE: &[&str] = &[];
 const DEVICE: &[&str] = &["device"];
+const DIRECTION: &[&str] = &["device", "direction"];
+const DEVICE_REASON: &[&str] = &["device", "reason"];
 const PORT: &[&str] = &["device", "port"];
 const PORT_COUNTER: &[&str] = &["device", "port", "counter"];
 const PROCESS: &[&str] = &["pid", "name"];
@@ -192,6 +194,18 @@ families! {
         "Counters of the device itself (hw_counters), by their names."
     SPEED_UNKNOWN Gauge Muster "muster_network_speed_unknown" "" DEVICE
         "1 where an interface has a carrier and nobody knows its speed."
+    SPEED_MAX Gauge Muster "muster_network_speed_max_bytes" "bytes" DEVICE
+        "Bytes a second in one direction of the fastest link that a card can do."
+    PAUSE_ENABLED Gauge Muster "muster_network_pause_enabled" "" DIRECTION
+        "1 where a card waits when asked (receive), or asks the other end to wait (transmit)."
+    PAUSE_FRAMES Counter Muster "muster_network_pause_frames_total" "" DIRECTION
+        "How often a card was asked to wait (receive), or asked (transmit)."
+    RING Gauge Muster "muster_network_ring_packets" "packets" DIRECTION
+        "Packets that fit into a card's ring."
+    RING_MAX Gauge Muster "muster_network_ring_max_packets" "packets" DIRECTION
+        "Packets that could fit into a card's ring at most."
+    LINK_DOWN Gauge Muster "muster_network_link_down" "" DEVICE_REASON
+        "1 where a card tells why it has no link."
     PROCESS_READ Counter Muster "muster_process_read_bytes_total" "bytes" PROCESS
         "Bytes that a process had read from disks, of those that moved most."
     PROCESS_WRITTEN Counter Muster "muster_process_written_bytes_total" "bytes" PROCESS
