@@ -6,6 +6,7 @@ use crate::filesystem::FilesystemSection;
 use crate::gpu::GpuSection;
 use crate::key::section;
 use crate::kubernetes::KubernetesSection;
+use crate::otlp::OtlpSection;
 use crate::preemption::{PreemptionSection, QuotaWords};
 use crate::priority::{Amounts, Billing, Factor, QosFlag, ShareWord, TresWeights};
 use crate::reservation::ReservationSection;
@@ -35,6 +36,8 @@ pub struct Config {
     pub slurm: SlurmSection,
     /// `[kubernetes]`
     pub kubernetes: KubernetesSection,
+    /// `[otlp]`
+    pub otlp: OtlpSection,
     /// `[policy]`
     pub policy: PolicySection,
     /// `[priority]`
@@ -552,6 +555,7 @@ impl Config {
         PracticeSection::SECTION,
         SlurmSection::SECTION,
         KubernetesSection::SECTION,
+        OtlpSection::SECTION,
         PolicySection::SECTION,
         PrioritySection::SECTION,
         PreemptionSection::SECTION,

@@ -162,6 +162,7 @@ fn serve(
         tokio::spawn(crate::watch::keep(Arc::clone(&app)));
         tokio::spawn(crate::watch::health::keep(Arc::clone(&app)));
         tokio::spawn(crate::watch::saturation::keep(Arc::clone(&app)));
+        crate::watch::otlp::start(&app);
         tracing::info!(socket = %socket.display(), "listening");
         ready();
         accept::serve(listener, Arc::clone(&app), router(Arc::clone(&app)), stopped).await;

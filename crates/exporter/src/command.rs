@@ -5,12 +5,14 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use muster_node_metrics::collector::{Collector, Options, Outcome, Report};
 
 use crate::exposition::Settings;
 use crate::families::Set;
+use crate::otlp::{Push, PushWish};
 use crate::{Owners, dashboard, exposition, rules, serve};
 
 /// The subcommand of `muster` that [`run`] carries out.
@@ -58,6 +60,15 @@ struct Export {
     /// Read a DCGM exporter there instead of asking the GPUs
     #[arg(long, value_name = "HOST:PORT")]
     dcgm: Option<String>,
+    /// Push the same there by OTLP over HTTP, as http://collector:4318
+    #[arg(long, value_name = "URL", conflicts_with_all = ["once", "rules", "dashboard"])]
+    otlp: Option<String>,
+    /// Headers for the OTLP receiver: a file with a line `name: value` each
+    #[arg(long, value_name = "FILE")]
+    otlp_headers: Option<PathBuf>,
+    /// Push every so many seconds [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    otlp_period: Option<u64>,
     /// Print a dashboard to import into Grafana
     #[arg(long, conflicts_with_all = ["once", "rules"])]
     dashboard: bool,
@@ -116,10 +127,17 @@ pub fn run(args: &[OsString]) -> i32 {
         }
         return print(&if export.text { all.text() } else { all.open_metrics() });
     }
+    let push = match Push::from(&export.push(), |name| std::env::var(name).ok()) {
+        Ok(push) => push,
+        Err(error) => return complain(&error.to_string()),
+    };
     let told = |address| {
         let _ = writeln!(std::io::stderr(), "muster: metrics at http://{address}/metrics");
     };
-    match serve::serve(export.address, collector, settings, told) {
+    if let Some(push) = &push {
+        let _ = writeln!(std::io::stderr(), "muster: metrics go to {push}");
+    }
+    match serve::serve(export.address, collector, settings, push, told) {
         Ok(()) => 0,
         Err(error) => complain(&format!(
             "{} cannot be listened on: {error} [E_LISTEN]\nhint: name another with --address",
@@ -129,6 +147,16 @@ pub fn run(args: &[OsString]) -> i32 {
 }
 
 impl Export {
+    fn push(&self) -> PushWish {
+        PushWish {
+            endpoint: self.otlp.clone(),
+            headers_file: self.otlp_headers.clone(),
+            period: self.otlp_period.map(Duration::from_secs),
+            service: "muster-export",
+            hostname: hostname(&self.root),
+        }
+    }
+
     fn settings(&self) -> Settings {
         let mut sets: BTreeSet<Set> = self.sets.iter().copied().collect();
         if sets.is_empty() {

@@ -43,6 +43,16 @@ pub(crate) enum Value {
     Real(f64),
 }
 
+impl Value {
+    /// As a real number.
+    pub(crate) fn real(self) -> f64 {
+        match self {
+            Self::Whole(whole) => whole as f64,
+            Self::Real(real) => real,
+        }
+    }
+}
+
 /// What a series can be given: a value, or none.
 pub(crate) trait Given {
     fn value(self) -> Option<Value>;
@@ -160,6 +170,11 @@ impl Exposition {
         self.series.keys().copied()
     }
 
+    /// Each metric with its series: their labels as they are written, and their values.
+    pub(crate) fn families(&self) -> impl Iterator<Item = (&'static Family, &[(Arc<str>, Value)])> {
+        self.series.values().map(|series| (series.family, series.samples.as_slice()))
+    }
+
     /// As OpenMetrics 1.0 (`application/openmetrics-text`).
     pub fn open_metrics(&self) -> String {
         let mut text = self.write(true);
@@ -205,6 +220,29 @@ fn write_labels(out: &mut String, labels: &[(&'static str, &str)]) {
     }
 }
 
+/// The names and values in labels that [`write_labels`] wrote.
+pub(crate) fn read_labels(written: &str) -> Vec<(&str, String)> {
+    let mut labels = Vec::new();
+    let mut rest = written.trim_start_matches('{');
+    while let Some((name, after)) = rest.split_once("=\"") {
+        let mut value = String::new();
+        let mut letters = after.chars();
+        while let Some(letter) = letters.next().filter(|letter| *letter != '"') {
+            value.push(match letter {
+                '\\' => match letters.next() {
+                    Some('n') => '\n',
+                    Some(escaped) => escaped,
+                    None => '\\',
+                },
+                letter => letter,
+            });
+        }
+        labels.push((name, value));
+        rest = letters.as_str().trim_start_matches(',');
+    }
+    labels
+}
+
 /// What a family is. In OpenMetrics a counter is named without its `_total`, and one that never had
 /// it cannot be a counter.
 fn head(out: &mut String, family: &Family, open: bool) {
@@ -243,7 +281,7 @@ fn escape(out: &mut String, text: &str, quotes: bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exposition, Settings};
+    use super::{Exposition, Settings, read_labels, write_labels};
     use crate::families::{EXPORT_DROPPED, GPU_ENERGY, JOB_INFO, LOAD_1, NETWORK_RX_BYTES};
 
     #[test]
@@ -267,6 +305,18 @@ mod tests {
         all.put(&JOB_INFO, &[("jobid", "1"), ("name", name)], 1_u64);
         let wanted = "muster_job_info{jobid=\"1\",name=\"a\\\"} 1\\nevil 2\\\\\u{fffd}[31m\"} 1\n";
         assert!(all.text().contains(wanted), "{}", all.text());
+    }
+
+    #[test]
+    fn labels_are_read_as_they_were_before_they_were_written() {
+        let value = "a\"} 1\nevil,b=\"c\\ \\n \u{e9}";
+        let labels = [("jobid", "1"), ("user", ""), ("name", value), ("account", "p=\"q")];
+        let mut written = String::new();
+        write_labels(&mut written, &labels);
+        let read = read_labels(&written);
+        let read: Vec<(&str, &str)> = read.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        assert_eq!(read, [labels[0], labels[2], labels[3]]);
+        assert!(read_labels("").is_empty());
     }
 
     #[test]

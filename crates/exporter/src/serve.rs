@@ -1,7 +1,8 @@
 //! The endpoint that Prometheus scrapes.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use muster_node_metrics::collector::Collector;
 use muster_pages::{Asked, Page};
@@ -9,17 +10,27 @@ pub use muster_pages::{OPEN_METRICS, TEXT};
 use tokio::net::TcpListener;
 
 use crate::exposition::Settings;
-use crate::{Owners, exposition};
+use crate::otlp::{self, Push};
+use crate::{Exposition, Owners, exposition};
 
-/// Serves `/metrics` until the program ends; says where once it listens.
+/// Serves `/metrics` until the program ends, and pushes the same where that is asked for; says where
+/// once it listens.
 pub(crate) fn serve(
     address: SocketAddr,
     collector: Collector,
     settings: Settings,
+    push: Option<Push>,
     listening: impl FnOnce(SocketAddr),
 ) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let collector = Mutex::new(collector);
+    let collector = Arc::new(Mutex::new(collector));
+    if let Some(push) = push {
+        let (collector, settings) = (Arc::clone(&collector), settings.clone());
+        let note = |line: &str| {
+            let _ = writeln!(std::io::stderr(), "muster: {line}");
+        };
+        otlp::push(push, move || told(&collector, &settings), note)?;
+    }
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await?;
         listening(listener.local_addr()?);
@@ -28,11 +39,16 @@ pub(crate) fn serve(
     })
 }
 
+/// Everything as of now.
+fn told(collector: &Mutex<Collector>, settings: &Settings) -> Exposition {
+    let snapshot = collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
+    exposition(&snapshot, &Owners::default(), settings)
+}
+
 fn page(collector: &Mutex<Collector>, settings: &Settings, asked: &Asked) -> Page {
     match asked.path.as_str() {
         "/metrics" => {
-            let snapshot = collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
-            let all = exposition(&snapshot, &Owners::default(), settings);
+            let all = told(collector, settings);
             match asked.takes_open_metrics() {
                 true => Page { status: 200, kind: OPEN_METRICS, text: all.open_metrics() },
                 false => Page { status: 200, kind: TEXT, text: all.text() },
@@ -54,18 +70,19 @@ mod tests {
 
     use muster_node_metrics::collector::{Collector, Options};
 
-    use super::{OPEN_METRICS, TEXT, serve};
+    use super::{OPEN_METRICS, Push, TEXT, serve};
+    use crate::PushWish;
     use crate::exposition::Settings;
 
     /// Serves a captured machine for as long as the test program runs.
-    fn served() -> SocketAddr {
+    fn served(push: Option<Push>) -> SocketAddr {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captured/gpu-node");
         let collector = Collector::new(&Options { root, ..Options::default() });
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let any = SocketAddr::from(([127, 0, 0, 1], 0));
             let told = move |address| send.send(address).expect("the test waits");
-            serve(any, collector, Settings::default(), told).expect("it serves");
+            serve(any, collector, Settings::default(), push, told).expect("it serves");
         });
         receive.recv().expect("an address")
     }
@@ -80,7 +97,7 @@ mod tests {
 
     #[test]
     fn each_gets_the_text_that_it_asks_for() {
-        let address = served();
+        let address = served(None);
         let open = asked(
             address,
             "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=1.0.0,*/*;q=0.1",
@@ -98,6 +115,19 @@ mod tests {
         // One that connects and says nothing keeps nobody from an answer.
         let _silent = TcpStream::connect(address).expect("connected");
         assert!(asked(address, "HEAD /metrics HTTP/1.1").expect("answer").contains("200 OK"));
+    }
+
+    #[test]
+    fn a_receiver_that_never_answers_keeps_no_scrape_from_its_answer() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let endpoint = format!("http://{}", silent.local_addr().expect("an address"));
+        let wish = PushWish { endpoint: Some(endpoint), ..PushWish::default() };
+        let push = Push::from(&wish, |_| None).expect("sound");
+        let address = served(push);
+        // It is there and waits for an answer.
+        let _stream = silent.accept().expect("a push");
+        let text = asked(address, "GET /metrics HTTP/1.1").expect("answer");
+        assert!(text.contains("node_load1 3.25\n"), "{text}");
     }
 
     /// A Prometheus that ends with the test.
@@ -127,7 +157,7 @@ mod tests {
         let config = format!(
             "global: {{scrape_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n  \
              - {{job_name: muster, static_configs: [{{targets: ['{}']}}]}}\n",
-            served()
+            served(None)
         );
         std::fs::write(directory.path().join("prometheus.yml"), config).expect("written");
         std::fs::write(directory.path().join("rules.yml"), crate::rules()).expect("written");

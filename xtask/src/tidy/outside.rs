@@ -51,6 +51,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("tokio-postgres", &["store"]),
     ("cel", &["devices"]),
+    ("hyper-rustls", &["exporter"]),
+    ("opentelemetry-proto", &["exporter"]),
     ("kube", &["engine-k8s"]),
     ("k8s-openapi", &["engine-k8s"]),
     ("axum", &["daemon"]),

@@ -8,6 +8,7 @@ pub(crate) mod health;
 mod idle;
 mod kept;
 mod machine;
+pub(crate) mod otlp;
 mod past;
 pub(crate) mod report;
 mod sample;

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 /// Answers one request and gives its body.
-fn one_post(listener: &TcpListener) -> String {
+pub(crate) fn one_post(listener: &TcpListener) -> String {
     let (mut stream, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let (mut length, mut line) = (0, String::new());
