@@ -81,7 +81,7 @@ pub struct LinkView {
     pub down_because: Option<String>,
 }
 
-/// Which part of the machine's past.
+/// Which part of a machine's or node's past.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
@@ -94,7 +94,7 @@ pub struct MachineSeriesQuery {
     pub points: Option<u32>,
 }
 
-/// What the machine did over time.
+/// What a machine or node did over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MachineSeries {
     /// When the first stretch began.
@@ -103,7 +103,8 @@ pub struct MachineSeries {
     pub step_ms: u64,
     /// The lines that anybody knows a value of: `cpu`, `cpu_waiting`, `memory_waiting`,
     /// `io_waiting`, `load`, `memory_free`, `read`, `written`, `reads`, `disk_busy`, `received`,
-    /// `sent`, `gpu`, `gpu_memory`, `gpu_power`.
+    /// `sent`, `gpu`, `gpu_memory`, `gpu_power`, and of a node `cpus_held`, `memory_held` and
+    /// `gpus_held`: what jobs held of it.
     pub lines: Vec<LineView>,
     /// What is older was noted down by sysstat; none where nothing is muster's own.
     pub own_from_ms: Option<i64>,

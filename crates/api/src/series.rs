@@ -31,7 +31,7 @@ pub struct LineView {
     /// Of a job `cpu`, `cpu_waiting`, `io_waiting`, `memory`, `gpu`, `gpu_memory`, `gpu_power`,
     /// `read`, `written`, `reads`, `metadata` or `network`.
     pub name: String,
-    /// What its values are in: `cpus`, `share`, `tasks`, `bytes`, `bytes_per_s`, `per_s` or
+    /// What its values are in: `cpus`, `gpus`, `share`, `tasks`, `bytes`, `bytes_per_s`, `per_s` or
     /// `watts`.
     pub unit: String,
     /// The mean of each stretch; none where nobody knows.

@@ -45,6 +45,9 @@ pub(crate) struct MachineArgs {
     /// At most about so many rows
     #[arg(long, value_name = "COUNT", default_value_t = ROWS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rows: u32,
+    /// A node in place of the daemon's machine: what jobs held of it
+    #[arg(long, value_name = "NAME", conflicts_with = "sadf")]
+    node: Option<String>,
     /// What `sadf -j` printed, of any machine, in place of the daemon's; - for standard input
     #[arg(long, value_name = "FILE")]
     sadf: Option<PathBuf>,
@@ -61,9 +64,10 @@ pub(crate) fn run(args: &MachineArgs) -> Outcome {
     let (from_ms, to_ms) = (instant(&args.since)?, instant(&args.until)?);
     let points = Some(args.rows);
     let query = MachineSeriesQuery { from_ms, to_ms, points };
-    let series = match &args.sadf {
-        Some(file) => of_file(file, &query)?,
-        None => Client::connect()?.machine_series(&query)?,
+    let series = match (&args.sadf, &args.node) {
+        (Some(file), _) => of_file(file, &query)?,
+        (None, Some(node)) => Client::connect()?.node_series(node, &query)?,
+        (None, None) => Client::connect()?.machine_series(&query)?,
     };
     if args.json {
         return say::json(&series);
@@ -78,7 +82,8 @@ pub(crate) fn run(args: &MachineArgs) -> Outcome {
     print(&table.text(terminal_width()));
     if let Some(own) = series.own_from_ms.filter(|own| *own > series.from_ms) {
         let own = say::instant(Timestamp::from_millis(own));
-        note(&format!("what is before {own} was noted down by sysstat, if at all"));
+        let before = if args.node.is_some() { "not known" } else { "sysstat's, if there is any" };
+        note(&format!("what was before {own} is {before}"));
     }
     Ok(0)
 }
@@ -132,7 +137,10 @@ fn of_points(points: &[Point], skipped: &Skipped, query: &MachineSeriesQuery) ->
 }
 
 /// The columns: title, line.
-const COLUMNS: [(&str, &str); 15] = [
+const COLUMNS: [(&str, &str); 18] = [
+    (">CPUS-HELD", "cpus_held"),
+    (">MEM-HELD", "memory_held"),
+    (">GPUS-HELD", "gpus_held"),
     (">CPU", "cpu"),
     (">CPU-WAIT", "cpu_waiting"),
     (">MEM-WAIT", "memory_waiting"),

@@ -213,6 +213,15 @@ impl Client {
         self.get(&with_query("/v1/machine/series", query))
     }
 
+    /// What jobs held of a node over time, and what it did where it is the daemon's machine.
+    pub fn node_series(
+        &self,
+        node: &str,
+        query: &MachineSeriesQuery,
+    ) -> Result<MachineSeries, ClientError> {
+        self.get(&with_query(&node_path(node, "/series"), query))
+    }
+
     /// Metrics in Prometheus' text format.
     pub fn metrics(&self) -> Result<String, ClientError> {
         self.get_text("/v1/metrics")

@@ -103,7 +103,7 @@ section! {
         /// Where the report of each job that ran is posted as JSON when it ends, by `curl`.
         report_webhook: Option<WebAddress> = None, "web address", restart;
         /// How often running jobs are looked at for `muster job JOB --diagnose` and `--report`; 0 for never. Without
-        /// running jobs nothing is read.
+        /// running jobs the machine is looked at once a minute, for its history; with 0 not even that.
         watch_period: Duration = Duration(30), "duration";
         /// Look at this machine every minute, and drain its nodes where a GPU reports an Xid that demands it or asks
         /// for recovery or is lost, where a link flaps, or where the disk with the state directory is full.

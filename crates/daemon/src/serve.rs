@@ -118,8 +118,7 @@ fn serve(
     handle.on_change(move |newest| {
         seq_in.send_replace(newest);
     });
-    let kept = setup.state_dir.join("reports");
-    let watches = Arc::new(crate::watch::Watch::new(engines.local.instance(), kept));
+    let watches = Arc::new(crate::watch::Watch::new(engines.local.instance(), &setup.state_dir));
     let hook = setup.config.daemon.report_webhook.clone();
     let started = crate::watch::endings::start(handle.clone(), Arc::clone(&watches), hook);
     started.map_err(DaemonError::system("starting the thread of endings"))?;
@@ -160,6 +159,7 @@ fn serve(
         tokio::spawn(reload_on_hangup(Arc::clone(&app)));
         tokio::spawn(crate::standing::keep(Arc::clone(&app)));
         tokio::spawn(crate::watch::keep(Arc::clone(&app)));
+        tokio::spawn(crate::watch::history::keep(Arc::clone(&app)));
         tokio::spawn(crate::watch::health::keep(Arc::clone(&app)));
         tokio::spawn(crate::watch::saturation::keep(Arc::clone(&app)));
         crate::watch::otlp::start(&app);

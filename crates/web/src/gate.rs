@@ -163,7 +163,7 @@ pub(crate) fn forwarded(method: &Method, path: &str, act: bool) -> Result<(), Re
     let known = match (method, &parts[..]) {
         (&Method::GET, ["v1", list]) => LISTS.contains(list),
         (&Method::GET, ["v1", "jobs" | "nodes" | "reservations", _]) => true,
-        (&Method::GET, ["v1", "machine", "series"]) => true,
+        (&Method::GET, ["v1", "machine", "series"] | ["v1", "nodes", _, "series"]) => true,
         (&Method::GET, ["v1", "jobs", _, view]) => matches!(*view, "why" | "series" | "report"),
         // They try something on a copy of the state, and store nothing.
         (&Method::POST, ["v1", "whatif"] | ["v1", "reservations", "plan"]) => true,
@@ -291,6 +291,7 @@ mod tests {
         assert!(ok(Method::GET, "/v1/queue", false));
         assert!(ok(Method::GET, "/v1/machine", false));
         assert!(ok(Method::GET, "/v1/machine/series", false));
+        assert!(ok(Method::GET, "/v1/nodes/node1/series", false));
         for view in ["why", "series", "report"] {
             assert!(ok(Method::GET, &format!("/v1/jobs/12/{view}"), false), "{view}");
         }

@@ -37,6 +37,7 @@ use utoipa::OpenApi;
         watch::series,
         watch::machine,
         watch::machine_series,
+        watch::node_series,
         watch::report,
         act::actions,
         act::update,

@@ -120,6 +120,24 @@ pub(crate) async fn machine_series(
     made.await.map_err(|_| Refusal::fault("the machine's past could not be read"))
 }
 
+/// What jobs held of a node over time, and what it did where it is the daemon's machine.
+#[utoipa::path(get, path = "/v1/nodes/{node}/series",
+    params(("node" = String, Path), MachineSeriesQuery), responses(
+    (status = 200, body = MachineSeries), (status = 404, body = ApiError),
+    (status = 422, body = ApiError)))]
+pub(crate) async fn node_series(
+    Given(app): Given<Shared>,
+    Path(name): Path<String>,
+    Asked(query): Asked<MachineSeriesQuery>,
+) -> Answer<MachineSeries> {
+    let made = tokio::task::spawn_blocking(move || {
+        let state = app.handle.state();
+        let node = state.node_named(&name).ok_or_else(|| Refusal::not_found("node", &name))?;
+        Ok(Json(app.watch.node_series(node, &query)))
+    });
+    made.await.map_err(|_| Refusal::fault("the node's past could not be read"))?
+}
+
 fn may_see(caller: &Caller, job: &Job) -> Result<(), Refusal> {
     if caller.owns(job) {
         return Ok(());

@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn orders_are_for_jobs_that_run_and_are_not_ended_already() {
         let state = super::super::tests::state();
-        let watch = Watch::new("i".to_owned(), PathBuf::from("/nonexistent"));
+        let watch = Watch::new("i".to_owned(), std::path::Path::new("/nonexistent"));
         let mut told = state.clone();
         let idle = IdleGpus { gpus: 1, since: App::now(), until: None, taken_after: None };
         for job in told.jobs.iter().map(|(_, job)| (**job).clone()).collect::<Vec<_>>() {

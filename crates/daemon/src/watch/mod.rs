@@ -1,10 +1,11 @@
 //! What this machine does for which job: metrics when asked, and samples of running jobs for their
 //! diagnosis.
 //!
-//! Nothing is read before somebody asks or a job runs: a daemon that is idle does nothing here.
+//! Beside the history's look once a minute nothing is read before somebody asks or a job runs.
 
 pub(crate) mod endings;
 pub(crate) mod health;
+pub(crate) mod history;
 mod idle;
 mod kept;
 mod machine;
@@ -24,7 +25,7 @@ use muster_exporter::{Owner, Owners};
 use muster_model::{DeviceGrant, Job, JobId, JobState, Node, State};
 use muster_node_metrics::collector::{Collector, Options, Snapshot};
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -68,11 +69,12 @@ pub(crate) struct Watch {
     rings: Mutex<BTreeMap<JobId, Ring>>,
     kept: Kept,
     sysstat: past::Sysstat,
+    history: history::History,
 }
 
 impl Watch {
-    /// Of the engine that calls itself so; what was seen of jobs that are over is kept in a folder.
-    pub(crate) fn new(instance: String, kept: PathBuf) -> Self {
+    /// Of the engine that calls itself so; what was seen is kept in folders of the state directory.
+    pub(crate) fn new(instance: String, dir: &Path) -> Self {
         Self {
             instance,
             begun: Instant::now(),
@@ -80,7 +82,8 @@ impl Watch {
             newest: Mutex::new(None),
             earlier: Mutex::new(None),
             rings: Mutex::new(BTreeMap::new()),
-            kept: Kept::new(kept),
+            kept: Kept::new(dir.join("reports")),
+            history: history::History::new(dir.join("history")),
             sysstat: past::Sysstat::default(),
         }
     }
@@ -300,17 +303,17 @@ pub(crate) async fn keep(app: Arc<App>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::Watch;
     use muster_control::command::Principal;
     use muster_model::{
         Device, DeviceGrant, DeviceMilli, Job, JobId, JobState, Node, NodeId, NodeShare, Placement,
         State,
     };
-    use std::path::PathBuf;
+    use std::path::Path;
     use std::sync::Arc;
 
-    pub(super) fn state() -> State {
+    pub(crate) fn state() -> State {
         let mut state = State::default();
         let device =
             |index, uuid: &str| Device { index, uuid: uuid.to_owned(), ..Device::default() };
@@ -340,7 +343,7 @@ mod tests {
 
     #[test]
     fn m07_a_job_has_the_gpu_of_its_allocation_whatever_number_it_sees() {
-        let owners = Watch::new("i".to_owned(), PathBuf::from("/nonexistent"))
+        let owners = Watch::new("i".to_owned(), Path::new("/nonexistent"))
             .owners(&state(), &caller(0, true));
         assert_eq!(owners.gpus["GPU-B"], [7]);
         assert_eq!(owners.gpus["GPU-A"], [8]);
@@ -349,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_user_sees_their_own_jobs_and_nothing_of_the_machine() {
-        let owners = Watch::new("i".to_owned(), PathBuf::from("/nonexistent"))
+        let owners = Watch::new("i".to_owned(), Path::new("/nonexistent"))
             .owners(&state(), &caller(1_000, false));
         assert!(owners.only_these);
         assert_eq!(owners.jobs.keys().copied().collect::<Vec<_>>(), [7]);
@@ -359,8 +362,7 @@ mod tests {
 
     #[test]
     fn samples_are_kept_of_jobs_that_run_and_of_their_present_attempt() {
-        let (watch, mut state) =
-            (Watch::new("i".to_owned(), PathBuf::from("/nonexistent")), state());
+        let (watch, mut state) = (Watch::new("i".to_owned(), Path::new("/nonexistent")), state());
         watch.sample(&state, 30);
         let job = Arc::clone(&state.jobs[&JobId(7)]);
         assert_eq!(watch.samples(&job).len(), 1);
@@ -378,7 +380,7 @@ mod tests {
     fn a_running_jobs_graph_goes_on_after_a_restart() {
         let (dir, state) = (tempfile::tempdir().unwrap(), state());
         let job = Arc::clone(&state.jobs[&JobId(7)]);
-        let kept = || Watch::new("i".to_owned(), dir.path().join("reports"));
+        let kept = || Watch::new("i".to_owned(), dir.path());
         let watch = kept();
         let lines = || {
             vec![muster_api::LineView {
@@ -411,7 +413,7 @@ mod tests {
     #[test]
     fn what_was_seen_of_a_job_outlives_it_and_the_daemon() {
         let (dir, mut state) = (tempfile::tempdir().unwrap(), state());
-        let watch = Watch::new("i".to_owned(), dir.path().join("reports"));
+        let watch = Watch::new("i".to_owned(), dir.path());
         watch.sample(&state, 30);
         let over = Job { state: JobState::Completed, ..(*state.jobs[&JobId(7)]).clone() };
         state.jobs.insert(JobId(7), Arc::new(over.clone()));
@@ -420,7 +422,7 @@ mod tests {
         assert_eq!(before.diagnosis.as_ref().map(|d| d.verdict.as_str()), Some("too_short"));
         watch.sample(&state, 30);
         assert!(watch.samples(&over).is_empty());
-        let next = Watch::new("i".to_owned(), dir.path().join("reports"));
+        let next = Watch::new("i".to_owned(), dir.path());
         assert_eq!(next.report(&state, &over).diagnosis, before.diagnosis);
         // Another attempt, or another job with its number, was never seen.
         let again = Job { attempt: over.attempt + 1, ..over.clone() };

@@ -1,8 +1,11 @@
-//! What this machine did in the past: before muster looked at it, what sysstat noted down.
+//! What this machine and nodes did in the past: of the machine, before muster looked at it, what
+//! sysstat noted down.
 
 use super::Watch;
+use super::history::MACHINE;
 use crate::app::App;
 use muster_api::{LineView, MachineSeries, MachineSeriesQuery};
+use muster_model::{EngineName, Node};
 use muster_node_metrics::files::{ReadError, Skipped};
 use muster_node_metrics::past::sadf::{self, DAYS_MAX};
 use muster_node_metrics::past::{Layout, Point, lines, stretches};
@@ -18,6 +21,9 @@ const AGE_MAX: Duration = Duration::from_mins(1);
 
 /// Days that are left when so much time has gone are not asked for.
 const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Looks are a minute apart.
+const FINEST_MS: u64 = 60_000;
 
 /// The most stretches that are told at once, and how many where nobody says.
 const POINTS: (u32, u32) = (1_000, 240);
@@ -71,14 +77,40 @@ fn read(root: &Path, day: u32) -> Day {
 impl Watch {
     /// What the machine did over time. Takes a while; for threads that may wait.
     pub(crate) fn machine_series(&self, query: &MachineSeriesQuery) -> MachineSeries {
-        let to_ms = query.to_ms.unwrap_or_else(|| App::now().millis());
-        let from_ms = query.from_ms.unwrap_or_else(|| to_ms.saturating_sub(DAY_MS));
-        let most = query.points.unwrap_or(POINTS.1).clamp(1, POINTS.0);
+        let (layout, from_ms) = asked(query);
         let mut notes = Vec::new();
-        let points = self.sysstat.since(Path::new("/"), from_ms, &mut notes);
-        let layout = Layout::over(from_ms, to_ms, most as usize);
-        MachineSeries { notes, ..view(&points, layout) }
+        let own = self.history.points(MACHINE, layout);
+        let own_from_ms = own.first().map(Point::begin_ms);
+        let mut points = Vec::new();
+        // What muster saw itself needs nobody else.
+        if own_from_ms.is_none_or(|own| own > from_ms) {
+            points = self.sysstat.since(Path::new("/"), from_ms, &mut notes);
+            points.retain(|point| own_from_ms.is_none_or(|own| point.end_ms <= own));
+        }
+        points.extend(own);
+        MachineSeries { own_from_ms, notes, ..view(&points, layout) }
     }
+
+    /// What jobs held of a node over time, and what it did where it is this machine.
+    pub(crate) fn node_series(&self, node: &Node, query: &MachineSeriesQuery) -> MachineSeries {
+        let (layout, _) = asked(query);
+        let held = self.history.points(&node.name, layout);
+        let mut series = view(&held, layout);
+        series.own_from_ms = held.first().map(Point::begin_ms);
+        if node.engine == EngineName::local() && !node.practice {
+            series.lines.extend(self.machine_series(query).lines);
+        }
+        series
+    }
+}
+
+/// The stretches that are asked for, and from when on.
+fn asked(query: &MachineSeriesQuery) -> (Layout, i64) {
+    let to_ms = query.to_ms.unwrap_or_else(|| App::now().millis());
+    let from_ms = query.from_ms.unwrap_or_else(|| to_ms.saturating_sub(DAY_MS));
+    let most = query.points.unwrap_or(POINTS.1).clamp(1, POINTS.0);
+    let layout = Layout::over(from_ms, to_ms, most as usize).no_finer_than(FINEST_MS);
+    (layout, layout.from_ms)
 }
 
 /// Points as lines.
@@ -98,8 +130,43 @@ fn view(points: &[Point], layout: Layout) -> MachineSeries {
 
 #[cfg(test)]
 mod tests {
-    use super::{Layout, Sysstat, view};
+    use super::{Layout, MachineSeriesQuery, Sysstat, view};
     use crate::app::App;
+    use crate::watch::Watch;
+    use crate::watch::history::{MACHINE, Stretch};
+    use muster_model::{EngineName, Node};
+    use muster_node_metrics::past::{Figure, Values};
+
+    #[test]
+    fn a_node_of_another_engine_has_what_was_held_and_this_machines_what_it_did_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let watch = Watch::new("i".to_owned(), dir.path());
+        let (mut held, mut did) = (Values::default(), Values::default());
+        held.set(Figure::GpusHeld, Some(4.0));
+        did.set(Figure::Cpu, Some(0.5));
+        let end_s = App::now().millis() / 60_000 * 60;
+        let both = [(MACHINE.to_owned(), did), ("node1".to_owned(), held)];
+        watch.history.note(Stretch { end_s, seconds: 60 }, &both).unwrap();
+        let query = MachineSeriesQuery {
+            from_ms: Some((end_s - 60) * 1_000),
+            to_ms: Some(end_s * 1_000),
+            points: None,
+        };
+        let names = |engine: EngineName| {
+            let node = Node { name: "node1".to_owned(), engine, ..Node::default() };
+            let series = watch.node_series(&node, &query);
+            assert_eq!(series.own_from_ms, query.from_ms);
+            series.lines.into_iter().map(|line| (line.name, line.values)).collect::<Vec<_>>()
+        };
+        let gpus = ("gpus_held".to_owned(), vec![Some(4.0)]);
+        let of_slurm = names(EngineName("slurm".to_owned()));
+        assert_eq!(of_slurm, std::slice::from_ref(&gpus));
+        assert_eq!(names(EngineName::local()), [gpus, ("cpu".to_owned(), vec![Some(0.5)])]);
+        // It begins where it is asked from: sysstat has nothing to add.
+        let series = watch.machine_series(&query);
+        assert_eq!((series.own_from_ms, series.step_ms), (query.from_ms, 60_000));
+        assert_eq!(series.lines.len(), 1);
+    }
 
     fn captured(dir: &std::path::Path, day: u32, stamps: &[i64]) {
         let entry = |at: &i64| {

@@ -1,5 +1,6 @@
 //! What a machine did in the past: figures over stretches of time, whoever noted them down.
 
+pub mod look;
 pub mod sadf;
 
 /// A figure of a machine.
@@ -35,6 +36,12 @@ pub enum Figure {
     GpuMemory,
     /// Watts of its GPUs together.
     GpuPower,
+    /// CPUs that jobs hold.
+    CpusHeld,
+    /// Memory that jobs hold, bytes.
+    MemoryHeld,
+    /// GPUs that jobs hold, in whole or in part.
+    GpusHeld,
 }
 
 /// How many figures there are.
@@ -42,7 +49,7 @@ pub const FIGURES: usize = Figure::ALL.len();
 
 impl Figure {
     /// All of them, in the order in which they are kept; new ones come last.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Cpu,
         Self::CpuWaiting,
         Self::MemoryWaiting,
@@ -58,6 +65,9 @@ impl Figure {
         Self::Gpu,
         Self::GpuMemory,
         Self::GpuPower,
+        Self::CpusHeld,
+        Self::MemoryHeld,
+        Self::GpusHeld,
     ];
 
     /// Its stable name.
@@ -78,10 +88,14 @@ impl Figure {
             Self::Gpu => "gpu",
             Self::GpuMemory => "gpu_memory",
             Self::GpuPower => "gpu_power",
+            Self::CpusHeld => "cpus_held",
+            Self::MemoryHeld => "memory_held",
+            Self::GpusHeld => "gpus_held",
         }
     }
 
-    /// What its values are in: `share`, `tasks`, `bytes`, `bytes_per_s`, `per_s` or `watts`.
+    /// What its values are in: `share`, `tasks`, `cpus`, `gpus`, `bytes`, `bytes_per_s`, `per_s` or
+    /// `watts`.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Cpu
@@ -92,7 +106,9 @@ impl Figure {
             | Self::Gpu
             | Self::GpuMemory => "share",
             Self::Load => "tasks",
-            Self::MemoryFree => "bytes",
+            Self::CpusHeld => "cpus",
+            Self::GpusHeld => "gpus",
+            Self::MemoryFree | Self::MemoryHeld => "bytes",
             Self::Read | Self::Written | Self::Received | Self::Sent => "bytes_per_s",
             Self::Reads => "per_s",
             Self::GpuPower => "watts",
@@ -113,6 +129,16 @@ impl Values {
     /// Sets the value of a figure. What is no number, or below 0, is not known.
     pub fn set(&mut self, figure: Figure, value: Option<f64>) {
         self.0[figure as usize] = value.filter(|value| value.is_finite() && *value >= 0.0);
+    }
+
+    /// Each figure's value, in the order of [`Figure::ALL`].
+    pub fn all(&self) -> &[Option<f64>; FIGURES] {
+        &self.0
+    }
+
+    /// What is known, in the order of [`Figure::ALL`].
+    pub fn known(&self) -> impl Iterator<Item = (Figure, f64)> + '_ {
+        Figure::ALL.into_iter().filter_map(|figure| Some((figure, self.get(figure)?)))
     }
 
     /// True where nothing is known.
@@ -172,6 +198,23 @@ impl Layout {
         let from_ms = from_ms.div_euclid(step) * step;
         let steps = ((to_ms - from_ms).max(0) as u64).div_ceil(step.unsigned_abs());
         Self { from_ms, step_ms: step.unsigned_abs(), steps: steps as usize }
+    }
+}
+
+impl Layout {
+    /// The same time in stretches that are no shorter.
+    #[must_use]
+    pub fn no_finer_than(self, step_ms: u64) -> Self {
+        let step = i64::try_from(step_ms.max(1)).unwrap_or(i64::MAX);
+        let span_ms = self.step_ms.saturating_mul(self.steps as u64);
+        let to_ms = self.from_ms.saturating_add_unsigned(span_ms);
+        let from_ms = self.from_ms.div_euclid(step) * step;
+        let steps = ((to_ms - from_ms).max(0) as u64).div_ceil(step_ms.max(1));
+        if self.step_ms >= step_ms {
+            self
+        } else {
+            Self { from_ms, step_ms, steps: steps as usize }
+        }
     }
 }
 
@@ -258,6 +301,14 @@ mod tests {
                 assert_eq!(stretches(&points, layout).len(), layout.steps);
             }
         }
+    }
+
+    #[test]
+    fn stretches_can_be_made_longer_over_the_same_time() {
+        let fine = Layout { from_ms: 90_000, step_ms: 10_000, steps: 6 };
+        let minutes = Layout { from_ms: 60_000, step_ms: 60_000, steps: 2 };
+        assert_eq!(fine.no_finer_than(60_000), minutes);
+        assert_eq!(minutes.no_finer_than(10_000), minutes);
     }
 
     #[test]
