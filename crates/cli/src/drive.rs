@@ -1,13 +1,15 @@
 //! `muster drive`: partitions of a running Slurm and pods of a Kubernetes cluster, decided by muster.
 
 use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand};
-use muster_drive::{Drive as Driving, DriveError, Happened, Lapse, Settings, Turn};
+use clap::{Args, Subcommand, ValueEnum};
+use muster_drive::{By, Drive as Driving, DriveError, Happened, Lapse, Settings, Turn};
 use muster_engine_slurm::read::{CALLS_AGAIN, read};
 use muster_engine_slurm::{Commands, Pace, SlurmError};
 use muster_model::{Seconds, Timestamp};
@@ -37,6 +39,18 @@ pub(crate) enum Drive {
     Stop(WhichArgs),
     /// Which partitions are driven, until when, and what is about to start in them
     Status(StatusArgs),
+    /// Gives partitions back once whoever started it is gone
+    #[command(hide = true)]
+    Watchdog(WhichArgs),
+}
+
+/// How a partition is handed over.
+#[derive(Clone, Copy, ValueEnum)]
+enum ByWhat {
+    /// Behind a short reservation of its nodes
+    Lease,
+    /// By an administrator's hold on each job that waits
+    Hold,
 }
 
 /// Words of `muster drive slurm`.
@@ -45,6 +59,9 @@ pub(crate) struct SlurmArgs {
     /// A partition to take over; may be said several times
     #[arg(long, required = true, value_name = "NAME")]
     partition: Vec<String>,
+    /// How it is handed over: by a lease, or by holds where the site cannot reserve
+    #[arg(long, value_enum, default_value_t = ByWhat::Lease)]
+    by: ByWhat,
     /// The slurm.conf of the Slurm to drive, in place of the machine's
     #[arg(long, value_name = "FILE")]
     conf: Option<PathBuf>,
@@ -69,6 +86,9 @@ pub(crate) struct WhichArgs {
     /// Only this partition; may be said several times
     #[arg(long, value_name = "NAME")]
     partition: Vec<String>,
+    /// Only those that nobody drives any more, whose jobs are held still: for cron
+    #[arg(long)]
+    lapsed: bool,
     /// The slurm.conf of the Slurm, in place of the machine's
     #[arg(long, value_name = "FILE")]
     conf: Option<PathBuf>,
@@ -92,6 +112,7 @@ pub(crate) fn run(drive: &Drive) -> Outcome {
         Drive::Kubernetes(args) => crate::pods::run(args),
         Drive::Stop(args) => stop(args),
         Drive::Status(args) => status(args),
+        Drive::Watchdog(args) => watchdog(args),
     }
 }
 
@@ -133,6 +154,10 @@ fn slurm(args: &SlurmArgs) -> Outcome {
     interrupt::sets(&ending);
     let settings = Settings {
         partitions: args.partition.iter().cloned().collect(),
+        by: match args.by {
+            ByWhat::Lease => By::Lease,
+            ByWhat::Hold => By::Hold,
+        },
         user: own_name()?,
         lease: Seconds(u64::from(args.lease)),
         order: args.order.into(),
@@ -146,11 +171,18 @@ fn slurm(args: &SlurmArgs) -> Outcome {
         pause(time, &ending);
     };
     let commands = commands(args.conf.as_ref())?;
+    // Before anything is held there is who releases it.
+    let watchdog = match args.by {
+        ByWhat::Lease => None,
+        ByWhat::Hold => Some(begin_watchdog(args)?),
+    };
     let mut driving = Driving::begin(commands, settings, &now, &wait).map_err(failed)?;
+    let until = match args.by {
+        ByWhat::Lease => format!("when the lease of {} s has lapsed", args.lease),
+        ByWhat::Hold => format!("{} s after its last turn, when its watchdog releases", args.lease),
+    };
     say::note(&format!(
-        "{names}: muster decides. ^C gives back; without muster Slurm decides \
-        again when the lease of {} s has lapsed",
-        args.lease
+        "{names}: muster decides. ^C gives back; without muster Slurm decides again {until}"
     ));
     let mut pace = Pace::new(TURNS.0, TURNS.1, args.calls_per_minute).resting(REST_TIMES);
     while !ending.load(Ordering::Relaxed) {
@@ -171,7 +203,39 @@ fn slurm(args: &SlurmArgs) -> Outcome {
     }
     let happened = driving.end(&now, &std::thread::sleep).map_err(failed)?;
     tell(&Turn { at_ms: now(), happened, ..Turn::default() }, args.json)?;
+    // It sees that there is nothing left to do.
+    drop(watchdog);
     say::note(&format!("{names}: Slurm decides again"));
+    Ok(0)
+}
+
+/// Starts what gives the partitions back where this program is killed: it waits for the end of its
+/// standard input. No signal to this program's group reaches it.
+fn begin_watchdog(args: &SlurmArgs) -> Result<ChildStdin, Failure> {
+    let failed = |error: std::io::Error| Failure::new(format!("no watchdog: {error}"));
+    let own = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(own);
+    command.args(["drive", "watchdog"]).process_group(0);
+    command.args(args.partition.iter().flat_map(|name| ["--partition", name]));
+    if let Some(conf) = &args.conf {
+        command.arg("--conf").arg(conf);
+    }
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(failed)?;
+    child.stdin.take().ok_or_else(|| failed(std::io::ErrorKind::BrokenPipe.into()))
+}
+
+fn watchdog(args: &WhichArgs) -> Outcome {
+    let commands = commands(args.conf.as_ref())?;
+    let partitions: BTreeSet<String> = args.partition.iter().cloned().collect();
+    // Nothing is ever written to it: it ends with whoever holds the other end.
+    let ended = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    ended.map_err(|error| Failure::new(error.to_string()))?;
+    let happened =
+        muster_drive::give_back_lapsed(&commands, &partitions, &now, &std::thread::sleep);
+    if !happened.is_empty() {
+        tell(&Turn { at_ms: now(), happened, ..Turn::default() }, false)?;
+        say::note(&format!("{}: muster is gone; Slurm decides again", args.partition.join(", ")));
+    }
     Ok(0)
 }
 
@@ -193,6 +257,7 @@ fn tell(turn: &Turn, json: bool) -> Result<(), Failure> {
 
 fn sentence(happened: &Happened) -> String {
     match happened {
+        Happened::Held { job } => format!("job {job} is held until it is to start"),
         Happened::Released { job, nodes } => format!("job {job} is to start on {nodes}"),
         Happened::Started { job, nodes } => format!("job {job} started on {nodes}"),
         Happened::Elsewhere { job, nodes, meant } => {
@@ -213,15 +278,23 @@ fn sentence(happened: &Happened) -> String {
 fn stop(args: &WhichArgs) -> Outcome {
     let commands = commands(args.conf.as_ref())?;
     let cluster = read(&commands, now()).map_err(failed)?;
-    let driven: BTreeSet<String> =
-        muster_drive::leases(&cluster).into_iter().map(|lease| lease.partition).collect();
+    let leases = muster_drive::leases(&cluster).into_iter();
+    let leases = leases.filter(|lease| !args.lapsed || lease.until_ms <= cluster.now);
+    let driven: BTreeSet<String> = leases.map(|lease| lease.partition).collect();
     let named: BTreeSet<String> = args.partition.iter().cloned().collect();
-    if let Some(other) = named.difference(&driven).next() {
+    if let Some(other) = named.difference(&driven).next().filter(|_| !args.lapsed) {
         say::note(&format!("partition {other} is not driven; what is left of it is tidied"));
     }
-    let which = if named.is_empty() { driven.clone() } else { named };
+    let which = match (named.is_empty(), args.lapsed) {
+        (true, _) => driven,
+        (false, true) => named.intersection(&driven).cloned().collect(),
+        (false, false) => named,
+    };
     if which.is_empty() {
-        say::note("no partition is driven");
+        // cron is to have nothing to say.
+        if !args.lapsed {
+            say::note("no partition is driven");
+        }
         return Ok(0);
     }
     let happened =
@@ -242,11 +315,19 @@ fn status(args: &StatusArgs) -> Outcome {
         say::note("no partition is driven");
         return Ok(0);
     }
-    let mut table = Table::new(&["PARTITION", "LEASE UNTIL", "ABOUT TO START"]);
+    let mut table = Table::new(&["PARTITION", "BY", "UNTIL", "ABOUT TO START"]);
     for lease in leases {
         let released =
             if lease.released.is_empty() { "-".to_owned() } else { lease.released.join(",") };
-        table.row(vec![lease.partition, say::instant(lease.until_ms), released]);
+        let by = match lease.by {
+            By::Lease => "lease",
+            By::Hold => "hold",
+        };
+        let mut until = say::instant(lease.until_ms);
+        if lease.until_ms <= now() {
+            until.push_str(" (nobody drives it)");
+        }
+        table.row(vec![lease.partition, by.to_owned(), until, released]);
     }
     say::print(&table.text(terminal_width()));
     Ok(0)

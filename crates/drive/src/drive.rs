@@ -1,12 +1,12 @@
 //! The loop: extend the lease, read, plan, act.
 
-use crate::lease::{check, ends, hand_back, tidied, users};
+use crate::lease::{By, check, ends, hand_back, tidied, users};
 use crate::steps::steps;
 use crate::watch::Watch;
 use crate::{DriveError, Happened, Step};
 use muster_engine_slurm::act::{self, Lease, Release};
 use muster_engine_slurm::read::{
-    Answers, Cluster, Config, Driven, Order, Target, read, understand,
+    Answers, Cluster, Config, Driven, Mark, Order, Target, read, stamped, understand,
 };
 use muster_engine_slurm::{Commands, SlurmError};
 use muster_model::{Seconds, Timestamp};
@@ -24,6 +24,9 @@ const EXTENDED_WITHIN: Duration = Duration::from_secs(12);
 /// A lease is put off again after so long: each time is a call that no turn has to wait for.
 const EXTEND_AGAIN: Seconds = Seconds(4);
 
+/// A stamp is put off again after so long: each time is a change of a node.
+const STAMP_AGAIN: Seconds = Seconds(8);
+
 /// A lease that is over this much before what was last asked for was cut by somebody.
 const MARGIN: Seconds = Seconds(5);
 
@@ -32,6 +35,8 @@ const MARGIN: Seconds = Seconds(5);
 pub struct Settings {
     /// The partitions.
     pub partitions: BTreeSet<String>,
+    /// How they are handed over.
+    pub by: By,
     /// Who drives: an operator of that Slurm.
     pub user: String,
     /// Without muster Slurm schedules by itself this long after the last turn.
@@ -79,22 +84,31 @@ impl Drive {
         let answers = Answers::ask(&commands)?;
         let now = clock();
         let cluster = understand(&answers, now)?;
-        check(&cluster, &settings.partitions)?;
-        let before = ends(&cluster, &settings.partitions);
-        if before.values().any(|end| *end > now) {
+        let (partitions, by) = (&settings.partitions, settings.by);
+        check(&cluster, partitions, by)?;
+        let both =
+            |cluster: &Cluster| [By::Lease, By::Hold].map(|by| ends(cluster, partitions, by));
+        let before = both(&cluster);
+        if before.iter().any(|ends| ends.values().any(|end| *end > now)) {
             pause(EXTENDED_WITHIN);
-            let after = ends(&read(&commands, clock())?, &settings.partitions);
-            for (partition, end) in &before {
-                if after.get(partition).is_some_and(|later| later > end) {
+            let after = both(&read(&commands, clock())?);
+            for (before, after) in before.iter().zip(&after) {
+                let later = |(name, end): &(&String, &Timestamp)| {
+                    after.get(*name).is_some_and(|new| new > *end)
+                };
+                if let Some((partition, _)) = before.iter().find(later) {
                     return Err(DriveError::Held { partition: partition.clone() });
                 }
             }
+        }
+        if is_handed_over_otherwise(&cluster, partitions, by) {
+            hand_back(&commands, partitions, clock, pause)?;
         }
         let (extended, watch) = (clock(), Watch::default());
         let drive = Self { commands, settings, answers, asked: now, extended, watch };
         let cluster = read(&drive.commands, clock())?;
         for partition in &drive.settings.partitions {
-            drive.take(&cluster, partition)?;
+            drive.take(&cluster, partition, extended)?;
         }
         Ok(drive)
     }
@@ -134,10 +148,20 @@ impl Drive {
     }
 
     /// Makes a lease, or extends the one that is there, be it over.
-    fn take(&self, cluster: &Cluster, partition: &str) -> Result<(), DriveError> {
+    fn take(&self, cluster: &Cluster, partition: &str, now: Timestamp) -> Result<(), DriveError> {
         let lease = self.lease(partition);
-        let standing = ends(cluster, &self.settings.partitions).contains_key(partition);
-        let take = if standing { lease.extend() } else { lease.create(&self.settings.user) };
+        let standing = ends(cluster, &self.settings.partitions, By::Lease);
+        let take = match self.settings.by {
+            By::Lease if standing.contains_key(partition) => lease.extend(),
+            By::Lease => lease.create(&self.settings.user),
+            By::Hold => match self.stamp(cluster, partition, now) {
+                Some(stamp) => stamp,
+                None => {
+                    let (partition, said) = (partition.to_owned(), "it has no nodes".to_owned());
+                    return Err(DriveError::Refused { partition, said });
+                }
+            },
+        };
         match act::carry_out(&self.commands, &[take])?.first() {
             None => Ok(()),
             Some(said) => {
@@ -145,6 +169,18 @@ impl Drive {
                 Err(DriveError::Refused { partition, said: said.clone() })
             }
         }
+    }
+
+    /// Puts the stamp of a partition off, and those of others that stand on the same node.
+    fn stamp(&self, cluster: &Cluster, partition: &str, now: Timestamp) -> Option<Vec<String>> {
+        let (node, mut text) = cluster.stamp_place(partition)?;
+        let until = now.plus(self.settings.lease);
+        for other in &self.settings.partitions {
+            if cluster.stamp_place(other).is_some_and(|(its, _)| its == node) {
+                text = stamped(&text, other, until);
+            }
+        }
+        Some(act::comment(&node, &text))
     }
 
     fn ask(&mut self, now: Timestamp) -> Result<(), SlurmError> {
@@ -164,12 +200,16 @@ impl Drive {
         now: Timestamp,
     ) -> Result<Vec<Happened>, DriveError> {
         let mut happened = Vec::new();
-        while let Err(error) = check(cluster, &self.settings.partitions) {
+        while let Err(error) = check(cluster, &self.settings.partitions, self.settings.by) {
             happened.extend(self.lose(error, now)?);
         }
-        let standing = ends(cluster, &self.settings.partitions);
+        let standing = ends(cluster, &self.settings.partitions, self.settings.by);
+        let again = match self.settings.by {
+            By::Lease => EXTEND_AGAIN,
+            By::Hold => STAMP_AGAIN,
+        };
         let stands = |partition: &String| standing.get(partition).is_some_and(|end| *end > now);
-        if now.since(self.extended) < EXTEND_AGAIN && self.settings.partitions.iter().all(stands) {
+        if now.since(self.extended) < again && self.settings.partitions.iter().all(stands) {
             return Ok(happened);
         }
         let mut all = true;
@@ -200,10 +240,10 @@ impl Drive {
         let cut = end <= now && now.plus(MARGIN) < meant;
         if cut && !self.is_forgetful()? {
             // Slurm deletes no partition that has a lease: its lease went first.
-            check(&understand(&self.answers, now)?, &self.settings.partitions)?;
+            check(&understand(&self.answers, now)?, &self.settings.partitions, self.settings.by)?;
             return Err(DriveError::HandedBack { partition: partition.to_owned() });
         }
-        self.take(cluster, partition)
+        self.take(cluster, partition, now)
     }
 
     /// Drives a partition no longer: its jobs get back what they asked for, its lease ends.
@@ -234,27 +274,41 @@ impl Drive {
         driven: &Driven,
         now: Timestamp,
     ) -> Result<Vec<Happened>, DriveError> {
-        let steps = steps(driven)?;
+        let by_hold = self.settings.by == By::Hold;
+        let steps = steps(driven, self.settings.by)?;
         let mut happened = Vec::new();
         let mut acts = Vec::new();
+        for target in steps.hold.iter().filter_map(|job| driven.targets.get(job)) {
+            let target = held(&target.whole());
+            acts.push(act::hold(&target));
+            happened.push(Happened::Held { job: target.name });
+        }
         let back = steps.take_back.iter().filter_map(|job| driven.targets.get(job));
-        let released: BTreeSet<String> = names(&steps.release, driven);
-        let left = driven.left.iter().filter(|target| !released.contains(&target.name));
-        for target in back.chain(left).map(Target::whole) {
+        for target in back.map(Target::whole) {
             self.watch.taken_back(&target);
-            acts.push(act::give_back(&target));
+            acts.push(if by_hold { act::hold(&held(&target)) } else { act::give_back(&target) });
             happened.push(Happened::TakenBack { job: target.name.clone() });
         }
-        acts.extend(self.admit(cluster, driven, &steps.release));
+        let released: BTreeSet<String> = names(&steps.release, driven);
+        for target in driven.left.iter().filter(|target| !released.contains(&target.name)) {
+            self.watch.taken_back(target);
+            acts.push(act::give_back(target));
+            happened.push(Happened::TakenBack { job: target.name.clone() });
+        }
+        if !by_hold {
+            acts.extend(self.admit(cluster, driven, &steps.release));
+        }
         for step in &steps.release {
             let Some(target) = driven.targets.get(&step.job) else { continue };
             let target = &if step.whole { target.whole() } else { target.clone() };
+            let target = &if by_hold { held(target) } else { target.clone() };
             let partition =
                 cluster.partitions.iter().find(|p| p.partition.name == target.partition);
             let all = partition.map(|p| p.partition.nodes.iter().cloned().collect());
             let all: BTreeSet<String> = all.unwrap_or_default();
             let (nodes, limit) = (&step.nodes, step.limit);
-            acts.push(act::release(&Release { target, nodes, all: &all, limit }));
+            acts.push(act::release(&Release { target, nodes, all: &all, limit, by_hold }));
+            acts.extend(by_hold.then(|| act::let_go(target)));
             self.watch.sent(target, nodes, now);
             if !nodes.is_empty() {
                 let nodes = hostlist::fold(&nodes.iter().collect::<Vec<_>>());
@@ -292,6 +346,24 @@ impl Drive {
             acts.extend(lease.admit(&add, &remove));
         }
         acts
+    }
+}
+
+/// A job as muster holds it, with the priority that it had.
+fn held(target: &Target) -> Target {
+    let held = Some(target.priority);
+    Target { mark: Mark { held, ..target.mark.clone() }, ..target.clone() }
+}
+
+/// True where a muster that is gone had the partitions in the other way.
+fn is_handed_over_otherwise(cluster: &Cluster, partitions: &BTreeSet<String>, by: By) -> bool {
+    let driven = cluster.driven(partitions, &BTreeSet::new());
+    match by {
+        By::Hold => ends(cluster, partitions, By::Lease).values().any(|end| *end > cluster.now),
+        By::Lease => {
+            !ends(cluster, partitions, By::Hold).is_empty()
+                || driven.targets.values().any(|target| target.mark.held.is_some())
+        }
     }
 }
 

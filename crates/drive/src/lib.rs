@@ -5,7 +5,8 @@
 //! that are to start now into the lease, with their nodes required; Slurm starts them. Everything
 //! that has to outlast muster stands in Slurm (module `read::driven` of the engine), so a muster
 //! that was killed goes on where it was, and without one the lease lapses and Slurm schedules by
-//! itself. [`hand_back`] ends it at once; running jobs go on.
+//! itself. Where a site cannot reserve, jobs are held in place of that ([`By::Hold`]), and
+//! [`give_back_lapsed`] releases them once nobody drives. [`hand_back`] ends it at once; running jobs go on.
 
 mod ahead;
 mod drive;
@@ -16,7 +17,7 @@ mod watch;
 
 pub use drive::{Drive, Settings, Turn};
 pub use error::DriveError;
-pub use lease::{Lapse, hand_back, leases};
+pub use lease::{By, Lapse, give_back_lapsed, hand_back, leases};
 pub use steps::{Step, Steps, steps};
 
 use serde::Serialize;
@@ -25,7 +26,12 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum Happened {
-    /// A job was moved into the lease.
+    /// A job is held until it is to start.
+    Held {
+        /// The job.
+        job: String,
+    },
+    /// A job was moved into the lease, or released.
     Released {
         /// The job.
         job: String,
@@ -120,7 +126,7 @@ mod tests {
         let barred = barred.iter().map(ToString::to_string).collect();
         let cluster = cluster(&jobs.join(","), 1000);
         let driven = cluster.driven(&BTreeSet::from(["p".to_owned()]), &barred);
-        let steps = steps(&driven).expect("planned");
+        let steps = steps(&driven, By::Lease).expect("planned");
         assert!(steps.broken.is_empty(), "{steps:?}");
         let name = |job| driven.targets[job].name.clone();
         let nodes = |step: &Step| step.nodes.iter().cloned().collect::<Vec<_>>().join(",");
@@ -199,7 +205,7 @@ mod tests {
     fn whole(jobs: &[String]) -> (Vec<String>, Vec<String>) {
         let driven = cluster(&jobs.join(","), 1000)
             .driven(&BTreeSet::from(["p".to_owned()]), &BTreeSet::new());
-        let steps = steps(&driven).expect("planned");
+        let steps = steps(&driven, By::Lease).expect("planned");
         let name = |job| driven.targets[job].whole().name;
         (
             steps.release.iter().filter(|step| step.whole).map(|step| name(&step.job)).collect(),
@@ -278,5 +284,46 @@ mod tests {
         let busy = waiting(1, &on("n1"));
         let (release, _) = planned(&[part(7, 0), part(8, 1), busy], &[]);
         assert!(release.is_empty(), "{release:?}");
+    }
+
+    #[test]
+    fn by_holds_new_jobs_are_held_and_only_one_that_starts_now_is_not() {
+        let planned = |jobs: &[String]| {
+            let driven = cluster(&jobs.join(","), 1000)
+                .driven(&BTreeSet::from(["p".to_owned()]), &BTreeSet::new());
+            let steps = steps(&driven, By::Hold).expect("planned");
+            let name = |job| driven.targets[job].whole().name;
+            let hold: Vec<String> = steps.hold.iter().map(name).collect();
+            let back: Vec<String> = steps.take_back.iter().map(name).collect();
+            let start = |step: &Step| driven.targets[&step.job].name.clone();
+            (hold, steps.release.iter().map(start).collect::<Vec<_>>(), back)
+        };
+        let of = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let held = |id: u32, mark: &str| {
+            let more =
+                format!(r#","admin_comment":"muster://{mark}","state_reason":"JobHeldAdmin""#);
+            waiting(id, &more).replace(&format!(r#""priority":{}"#, 100 - id), r#""priority":0"#)
+        };
+        let all = planned(&[waiting(1, ""), waiting(2, ""), waiting(3, "")]);
+        assert_eq!(all, (of(&["3"]), of(&["1", "2"]), of(&[])));
+        // By the priority that it had, 7 comes before 2.
+        let all = planned(&[held(7, "p99"), held(8, "p5"), waiting(2, "")]);
+        assert_eq!(all, (of(&[]), of(&["7", "2"]), of(&[])));
+        // An array is held as one record before tasks of it are released.
+        let all = planned(&[array(3, "1-20", "")]);
+        assert_eq!((all.0, all.1.len(), all.2), (of(&["3_[1-20]"]), 8, of(&[])));
+        // Its user's hold, and a rule of Slurm's, are left alone.
+        let own = held(7, "p99").replace("muster://p99", "").replace("Admin", "User");
+        let rule = waiting(2, r#","state_reason":"Dependency""#);
+        assert_eq!(planned(&[own, rule]), (of(&[]), of(&[]), of(&[])));
+        // Of two that were released one has lost its room.
+        let running = r#"{"job_id":4,"job_state":"RUNNING","partition":"p","nodes":"n2","cpus":4,
+            "node_count":1,"tasks":1,"time_limit":60,"start_time":990,"user_name":"bob",
+            "tres_req_str":"cpu=4,node=1"}"#;
+        let released = |id: u32, node: &str| {
+            waiting(id, &format!(r#","admin_comment":"muster://p9","required_nodes":"{node}""#))
+        };
+        let all = planned(&[running.to_owned(), released(5, "n1"), released(6, "n2")]);
+        assert_eq!(all, (of(&[]), of(&[]), of(&["6"])));
     }
 }

@@ -1,5 +1,6 @@
 //! What is to be done now: the plan, held against what Slurm was told before. Pure.
 
+use crate::By;
 use crate::ahead::{Ahead, ahead};
 use muster_engine_slurm::SlurmError;
 use muster_engine_slurm::read::Driven;
@@ -27,6 +28,8 @@ pub struct Steps {
     pub release: Vec<Step>,
     /// Released jobs to be taken back: there is no room for them any more, or they do not start.
     pub take_back: Vec<JobId>,
+    /// Jobs to be held, before others are released: they are new.
+    pub hold: Vec<JobId>,
     /// Jobs whose start breaks a rule of plan-check, with the rules; they are not released.
     pub broken: BTreeMap<JobId, String>,
 }
@@ -38,7 +41,7 @@ const SPREADS: usize = 8;
 ///
 /// # Errors
 /// [`SlurmError::Answer`] where the records contradict each other.
-pub fn steps(driven: &Driven) -> Result<Steps, SlurmError> {
+pub fn steps(driven: &Driven, by: By) -> Result<Steps, SlurmError> {
     let mut driven = driven.clone();
     let mut planned = Planned::of(&driven)?;
     for _ in 0..SPREADS {
@@ -51,7 +54,7 @@ pub fn steps(driven: &Driven) -> Result<Steps, SlurmError> {
         }
         planned = Planned::of(&driven)?;
     }
-    Ok(compare(&driven, &planned))
+    Ok(compare(&driven, &planned, by))
 }
 
 /// A plan and what it is for.
@@ -88,7 +91,7 @@ impl Planned {
 }
 
 /// The plan held against what Slurm was told before.
-fn compare(driven: &Driven, planned: &Planned) -> Steps {
+fn compare(driven: &Driven, planned: &Planned, by: By) -> Steps {
     let Planned { state, plan } = planned;
     let mut steps = Steps::default();
     for violation in muster_plan_check::check(state, plan) {
@@ -108,7 +111,11 @@ fn compare(driven: &Driven, planned: &Planned) -> Steps {
         starts_now.extend(starts);
     }
     let starting: BTreeSet<JobId> = starts_now.iter().map(|start| start.job).collect();
-    let ahead = ahead(driven, state, &starting);
+    let ahead = match by {
+        By::Lease => ahead(driven, state, &starting),
+        // Nothing keeps Slurm from starting what is not held, wherever it likes.
+        By::Hold => Ahead::default(),
+    };
     for start in starts_now {
         let Some(target) = driven.targets.get(&start.job) else { continue };
         let step = step(state, start);
@@ -134,6 +141,9 @@ fn compare(driven: &Driven, planned: &Planned) -> Steps {
         }
     }
     steps.take_back = taken_back(driven, &starting, &ahead);
+    if by == By::Hold {
+        steps.hold = to_hold(driven, &starting);
+    }
     steps
 }
 
@@ -149,6 +159,20 @@ fn taken_back(driven: &Driven, starting: &BTreeSet<JobId>, ahead: &Ahead) -> Vec
         }
     }
     back
+}
+
+/// The waiting jobs that muster has not held yet: those that start now are not held at all, but of
+/// an array that is one record all of it.
+fn to_hold(driven: &Driven, starting: &BTreeSet<JobId>) -> Vec<JobId> {
+    let mut hold = Vec::new();
+    let mut records = BTreeSet::new();
+    for (job, target) in driven.targets.iter().filter(|(_, target)| !target.marked) {
+        let alone = target.all == target.name;
+        if !(alone && starting.contains(job)) && records.insert(target.record()) {
+            hold.push(*job);
+        }
+    }
+    hold
 }
 
 fn step(state: &State, start: &Start) -> Step {

@@ -13,6 +13,11 @@ pub struct Lease {
     pub seconds: u32,
 }
 
+/// Sets the comment of a node.
+pub fn comment(node: &str, text: &str) -> Vec<String> {
+    words(&["update", &format!("NodeName={node}"), &format!("Comment={text}")])
+}
+
 impl Lease {
     /// Takes the partition over: plain jobs wait from now on.
     ///

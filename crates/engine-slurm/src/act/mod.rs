@@ -5,8 +5,8 @@
 mod jobs;
 mod lease;
 
-pub use jobs::{Release, give_back, release};
-pub use lease::Lease;
+pub use jobs::{Release, give_back, hold, let_go, release};
+pub use lease::{Lease, comment};
 
 use crate::{Commands, SlurmError};
 use muster_model::IndexRanges;

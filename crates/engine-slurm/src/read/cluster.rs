@@ -37,6 +37,8 @@ pub struct Cluster {
     pub associations: Associations,
     /// Its jobs, those that ended a little while ago among them.
     pub jobs: Vec<JobRecord>,
+    /// The comments of nodes that have one.
+    pub comments: BTreeMap<String, String>,
     /// Whose order its jobs have in [`Cluster::state`].
     pub order: Order,
 }

@@ -1,12 +1,14 @@
 //! The part of a Slurm that muster drives: the waiting jobs of partitions that were handed over.
 //!
 //! A partition is handed over behind a reservation of its nodes, the *lease*: plain jobs wait, and
-//! one that is moved into it with a required node list starts there. What a job's own node list was
-//! stands as a [`Mark`] in its administrator's comment, so that nothing is lost with muster.
+//! one that is moved into it with a required node list starts there. Or jobs are *held*, and one is
+//! released with a required node list. What a job's own node list was stands as a [`Mark`] in its
+//! administrator's comment, so that nothing is lost with muster.
 
 use super::Cluster;
 use super::jobs::{JobRecord, JobStanding};
 use super::json::{Number, Words};
+use super::mark::{Mark, NodeRange};
 use super::spec::hosts;
 use muster_model::JobId;
 use muster_slurm_syntax::array;
@@ -23,78 +25,9 @@ const TASKS_FROM: u32 = 1 << 30;
 /// So many jobs at most are released before there is room for them.
 pub const AHEAD_MAX: usize = 256;
 
-/// What begins a mark.
-const MARK: &str = "muster:";
-
 /// The name of a partition's lease.
 pub fn lease_name(partition: &str) -> String {
     format!("{LEASE_PREFIX}{partition}")
-}
-
-/// What of a job muster changed, as it was before.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
-    /// Its own required nodes.
-    pub required: String,
-    /// Its own excluded nodes.
-    pub excluded: String,
-    /// Its own range of nodes, where it left how many to the scheduler.
-    pub range: Option<NodeRange>,
-    /// What else the administrator's comment says.
-    pub beside: String,
-}
-
-/// `-N2-4`, and how many CPUs it is to have at least: `scontrol` raises that with the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeRange {
-    /// At least so many nodes.
-    pub least: u32,
-    /// At most so many.
-    pub most: u32,
-    /// CPUs.
-    pub cpus: u32,
-}
-
-impl NodeRange {
-    /// `2-4/2`, as in a mark.
-    fn find(text: &str) -> Option<Self> {
-        let (nodes, cpus) = text.split_once('/')?;
-        let (least, most) = nodes.split_once('-')?;
-        let [least, most, cpus] = [least, most, cpus].map(|number| number.parse().ok());
-        Some(Self { least: least?, most: most?, cpus: cpus? })
-    }
-}
-
-impl Mark {
-    /// The mark in a comment.
-    pub fn find(comment: &str) -> Option<Self> {
-        let (beside, mark) = match comment.strip_prefix(MARK) {
-            Some(mark) => ("", mark),
-            None => {
-                let (beside, mark) = comment.rsplit_once(&format!(";{MARK}"))?;
-                (beside, mark)
-            }
-        };
-        let (required, mark) = mark.split_once('/')?;
-        let (excluded, range) = match mark.split_once('/') {
-            Some((excluded, range)) => (excluded, Some(NodeRange::find(range)?)),
-            None => (mark, None),
-        };
-        Some(Self {
-            required: required.to_owned(),
-            excluded: excluded.to_owned(),
-            range,
-            beside: beside.to_owned(),
-        })
-    }
-
-    /// The comment with the mark in it.
-    pub fn comment(&self) -> String {
-        let between = if self.beside.is_empty() { "" } else { ";" };
-        let range = |NodeRange { least, most, cpus }| format!("/{least}-{most}/{cpus}");
-        let range = self.range.map(range).unwrap_or_default();
-        format!("{}{between}{MARK}{}/{}{range}", self.beside, self.required, self.excluded)
-    }
 }
 
 /// A waiting job of a partition that was handed over, as Slurm is told of it.
@@ -106,14 +39,20 @@ pub struct Target {
     pub partition: String,
     /// Its user.
     pub user: String,
+    /// The priority that Slurm gave it, or had given it before muster held it.
+    pub priority: u32,
     /// What it asked for itself.
     pub mark: Mark,
     /// Its mark stands in Slurm.
     pub marked: bool,
     /// The nodes that are required of it now.
     pub required: BTreeSet<String>,
-    /// It is in the lease: Slurm may start it any moment.
+    /// It is in the lease, or not held any more: Slurm may start it any moment.
     pub released: bool,
+    /// Muster holds it.
+    pub held: bool,
+    /// All of an array that waits in an update, itself otherwise.
+    pub all: String,
     /// It is in the lease without nodes of muster's: Slurm starts it wherever it fits, in its turn.
     pub ahead: bool,
     /// Other nodes are required of it than it asked for.
@@ -143,7 +82,7 @@ impl Target {
     /// The record that stands for it and others, where there is one; else itself.
     #[must_use]
     pub fn whole(&self) -> Self {
-        let name = self.rest.as_ref().map_or(&self.name, |rest| &rest.name).clone();
+        let name = self.rest.as_ref().map_or(&self.all, |rest| &rest.name).clone();
         Self { name, ..self.clone() }
     }
 
@@ -196,7 +135,12 @@ impl Cluster {
                 JobStanding::Waiting => {
                     let Some(target) = told.target(partitions) else { continue };
                     job.partition = words(&target.partition);
-                    if target.marked && !target.released {
+                    if target.held {
+                        job.required_nodes = words(&target.mark.required);
+                        job.excluded_nodes = words(&target.mark.excluded);
+                        job.hold = false;
+                        job.priority = Number::Of(u64::from(target.mark.held.unwrap_or(1)).max(1));
+                    } else if target.marked && !target.released {
                         job.required_nodes = words(&target.mark.required);
                         job.excluded_nodes = words(&target.mark.excluded);
                         found.left.push(target.whole());
@@ -253,11 +197,16 @@ impl Driven {
         // A user's hold counts also for one that was released already.
         let barred = barred.contains(&target.name)
             || barred.contains(&target.record())
-            || (target.released && job.is_held());
+            || (target.released && job.is_held())
+            // Slurm's word for one that is held tells no more than that.
+            || (target.held && !job.dependency.joined().is_empty());
         if target.released && !target.ahead {
             // Its room is given away already; a barred one is known, to be taken back.
             job.priority = Number::Of(u64::from(u32::MAX) - 1);
-        } else if !target.released && (barred || !is_for_the_scheduler(&target.word)) {
+        } else if !target.released
+            && !target.held
+            && (barred || !is_for_the_scheduler(&target.word))
+        {
             return;
         }
         self.targets.insert(job.id(), target);
@@ -380,13 +329,18 @@ impl JobRecord {
         (!tasks.contains("...")).then_some(Remainder { array: self.job_id, name, throttled })
     }
 
+    /// Its name in an update of all that it stands for.
+    fn name_of_all(&self) -> String {
+        if self.waiting_tasks().is_some() { self.job_id.to_string() } else { self.name() }
+    }
+
     /// It as one that muster may start; `None` where it is not in these partitions, or in somebody
     /// else's reservation.
     fn target(&self, partitions: &BTreeSet<String>) -> Option<Target> {
         let own = self.partition.joined();
         let partition = own.split(',').find(|name| partitions.contains(*name))?.to_owned();
-        let released = self.lease() == Some(lease_name(&partition).as_str());
-        if !released && !self.resv_name.joined().is_empty() {
+        let leased = self.lease() == Some(lease_name(&partition).as_str());
+        if !leased && !self.resv_name.joined().is_empty() {
             return None;
         }
         let comment = self.admin_comment.joined();
@@ -396,8 +350,12 @@ impl JobRecord {
             required: self.required_nodes.joined(),
             excluded: self.excluded_nodes.joined(),
             range: self.range(),
+            held: None,
             beside: comment,
         });
+        let word = self.state_reason.joined();
+        let held = mark.held.is_some() && self.is_held() && word == "JobHeldAdmin";
+        let released = leased || (mark.held.is_some() && !self.is_held());
         let (leads, required) =
             (self.het_job_id.some() == Some(self.job_id), self.required_nodes.joined());
         let placed = required != mark.required;
@@ -405,6 +363,7 @@ impl JobRecord {
             name: self.name(),
             partition,
             user: self.user_name.joined(),
+            priority: mark.held.unwrap_or_else(|| self.priority()),
             marked,
             ahead: released && !leads && !placed,
             placed,
@@ -412,9 +371,11 @@ impl JobRecord {
             mark,
             required: hosts(&self.required_nodes).unwrap_or_default(),
             released,
+            held,
+            all: self.name_of_all(),
             leads,
             heterogeneous: self.het_job_id.some().is_some(),
-            word: self.state_reason.joined(),
+            word,
         })
     }
 }
@@ -454,23 +415,6 @@ mod tests {
             "node_count":1,"tasks":1,"time_limit":10,"user_name":"ada",
             "tres_req_str":"cpu=1,node=1","state_reason":"ReqNodeNotAvail"{more}}}"#
         )
-    }
-
-    #[test]
-    fn a_mark_keeps_what_stood_there() {
-        let range = Some(NodeRange { least: 2, most: 4, cpus: 8 });
-        for (beside, range) in [("", None), ("left by ada; see 12", None), ("é", range)] {
-            let mark = Mark {
-                required: "n[1-2]".to_owned(),
-                excluded: String::new(),
-                range,
-                beside: beside.to_owned(),
-            };
-            assert_eq!(Mark::find(&mark.comment()), Some(mark));
-        }
-        assert_eq!(Mark::find("muster is good"), None);
-        assert_eq!(Mark::find("muster:of some kind"), None);
-        assert_eq!(Mark::find("muster:n1//2 or 4"), None);
     }
 
     #[test]
@@ -546,6 +490,31 @@ mod tests {
         assert_eq!(of(placed), Some(Some(range)));
         // A lapsed lease left it: it is given its range back before it is planned.
         assert_eq!(of(&placed.replace(r#""resv_name":"muster_p","#, "")), None);
+    }
+
+    #[test]
+    fn a_job_that_muster_holds_is_planned_with_the_priority_that_it_had() {
+        let held = |word: &str, more: &str| {
+            let mark = r#","admin_comment":"muster:n1//p30""#;
+            waiting(5, &format!("{mark}{more}"))
+                .replace(":10,", ":0,")
+                .replace("ReqNodeNotAvail", word)
+        };
+        let found = driven(&held("JobHeldAdmin", ""), &[]);
+        let target = &found.targets[&JobId(5)];
+        assert!(target.held && !target.released && found.left.is_empty());
+        let (state, _) = found.cluster.state().expect("a state");
+        let job = &state.jobs[&JobId(5)];
+        assert!(job.hold.is_none() && job.spec.request.node_list.contains("n1"));
+        assert_eq!(job.spec.priority, Some(30));
+        // What it waits for Slurm does not say of one that is held.
+        let found = driven(&held("JobHeldAdmin", r#","dependency":"afterok:3(unfulfilled)""#), &[]);
+        assert_eq!((found.targets.len(), found.cluster.jobs.len()), (1, 0));
+        // Its user's hold is the user's, and what is left of muster's is to be tidied.
+        let found = driven(&held("JobHeldUser", ""), &[]);
+        assert_eq!((found.targets.len(), found.left.len()), (0, 1));
+        let released = waiting(5, r#","admin_comment":"muster://p30","required_nodes":"n2""#);
+        assert!(driven(&released, &[]).targets[&JobId(5)].released);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod driven;
 pub(crate) mod jobs;
 pub(crate) mod json;
 mod licences;
+mod mark;
 mod nodes;
 mod order;
 mod partitions;
@@ -19,14 +20,16 @@ mod record;
 mod reservations;
 mod resources;
 mod spec;
+mod stamp;
 mod topology;
 
 pub use associations::{AssociationRecord, Associations};
 pub use cluster::{Cluster, LeftOut};
 pub use config::Config;
-pub use driven::{AHEAD_MAX, Driven, LEASE_PREFIX, Mark, NodeRange, Remainder, Target, lease_name};
+pub use driven::{AHEAD_MAX, Driven, LEASE_PREFIX, Remainder, Target, lease_name};
 pub use jobs::{JobRecord, JobStanding};
 pub(crate) use json::{Number, Words};
+pub use mark::{Mark, NodeRange};
 pub use order::Order;
 pub use record::Record;
 
@@ -34,6 +37,7 @@ use crate::{Commands, Rest, SlurmError};
 use muster_model::{Licence, Node, Timestamp};
 pub use partitions::PartitionRecord;
 pub use reservations::ReservationRecord;
+pub use stamp::{Stamp, stamped, without};
 
 /// The answers of the commands, before they are understood.
 #[derive(Clone, Debug, Default)]
@@ -170,6 +174,7 @@ pub fn understand(answers: &Answers, now: Timestamp) -> Result<Cluster, SlurmErr
         topology,
         associations,
         jobs,
+        comments: stamp::comments(&answers.nodes),
         order: Order::Slurm,
     })
 }

@@ -30,6 +30,7 @@ struct Node {
     reason: Words,
     reason_changed_at: Number,
     reason_set_by_user: Words,
+    comment: Words,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +102,7 @@ pub(super) fn nodes(answer: &[u8]) -> Result<String, String> {
         line.text("ActiveFeatures", &node.active_features.joined());
         line.text("State", &state(&node));
         // What people wrote comes last: of a key that comes twice the first counts.
+        line.text("Comment", &node.comment.joined());
         let (by, reason) = (node.reason_set_by_user.joined(), node.reason.joined());
         match node.reason_changed_at.some() {
             Some(at) if !reason.is_empty() => line.text("Reason", &format!("{reason} [{by}@{at}]")),

@@ -4,17 +4,23 @@
 //! `MUSTER_TEST_SLURM_CONF`. Without it nothing is tested here.
 
 mod faults;
+mod hold;
 
 use crate::place::until;
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// One test at a time has the partition.
+static ALONE: Mutex<()> = Mutex::new(());
 
 struct Bed {
     conf: PathBuf,
     dir: PathBuf,
+    _alone: MutexGuard<'static, ()>,
 }
 
 /// A `muster drive slurm` that ends with the test.
@@ -31,7 +37,8 @@ impl Bed {
     fn find() -> Option<Self> {
         let conf = PathBuf::from(std::env::var_os("MUSTER_TEST_SLURM_CONF")?);
         let dir = conf.parent().unwrap().to_owned();
-        Some(Self { conf, dir })
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Self { conf, dir, _alone: alone })
     }
 
     fn command(&self, program: impl AsRef<Path>, words: &[&str]) -> Command {
@@ -61,9 +68,15 @@ impl Bed {
     }
 
     fn drive_these(&self, partitions: &[&str]) -> Driver {
+        self.drive_by(partitions, "lease")
+    }
+
+    fn drive_by(&self, partitions: &[&str], by: &str) -> Driver {
         let log = std::fs::File::create(self.dir.join("drive.log")).unwrap();
-        let mut command =
-            self.command(env!("CARGO_BIN_EXE_muster"), &["drive", "slurm", "--lease", "20"]);
+        let mut command = self.command(
+            env!("CARGO_BIN_EXE_muster"),
+            &["drive", "slurm", "--lease", "20", "--by", by],
+        );
         command.args(partitions.iter().flat_map(|name| ["--partition", name]));
         command.stdout(log.try_clone().unwrap()).stderr(log);
         let driver = Driver(command.spawn().unwrap());
