@@ -3,7 +3,7 @@
 use crate::sections::{AccountSection, AssociationSection, PrioritySection, QosSection};
 use muster_model::{
     AssociationLimits, BillingWeight, BillingWeights, GroupLimits, Member, Mib, PriorityPolicy,
-    QosFlags, QosLimits, Shares, Tres, TresKind, Weights,
+    QosFlags, QosLimits, Shares, Tres, TresKind, Weights, decimal,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -117,34 +117,9 @@ impl FromStr for Billing {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let read = |kind: &TresKind, value: &str| {
-            let memory = *kind == TresKind::Mem;
-            let (value, per) = match value.char_indices().last()? {
-                (at, 'M' | 'm') if memory => (&value[..at], 1),
-                (at, 'G' | 'g') if memory => (&value[..at], 1024),
-                (at, 'T' | 't') if memory => (&value[..at], 1024 * 1024),
-                _ => (value, 1),
-            };
-            Some(BillingWeight { micro: decimal(value, 6)?, per })
-        };
-        items(text, read, "cpu=1.0 or mem=0.25G").map(|all| Self(BillingWeights(all)))
+        items(text, BillingWeight::read, "cpu=1.0 or mem=0.25G")
+            .map(|all| Self(BillingWeights(all)))
     }
-}
-
-/// A decimal number in units of its last place.
-fn decimal(text: &str, places: usize) -> Option<u64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if part.len() > places
-        || !digits(part)
-        || !digits(whole)
-        || (whole.is_empty() && part.is_empty())
-    {
-        return None;
-    }
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let scale = 10u64.pow(places as u32);
-    whole.checked_mul(scale)?.checked_add(format!("{part:0<places$}").parse().ok()?)
 }
 
 /// A number in units of its last place as a decimal, without zeros at the end.

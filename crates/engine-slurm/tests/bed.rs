@@ -5,7 +5,7 @@
 
 use muster_engine_slurm::read::{Cluster, JobRecord, JobStanding, Order, read};
 use muster_engine_slurm::{Commands, Past, Rest};
-use muster_model::{Exclusive, FairShare, JobId, Timestamp};
+use muster_model::{Exclusive, FairShare, JobId, Timestamp, TresKind};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,13 @@ impl Bed {
         assert!(said.status.success(), "{said:?}");
         let text = String::from_utf8_lossy(&said.stdout);
         JobId(text.trim().parse().unwrap_or_else(|_| panic!("no number: {text}")))
+    }
+
+    fn control(&self, words: &[&str]) -> String {
+        let mut control = Command::new("scontrol");
+        let said = control.args(words).env("SLURM_CONF", &self.conf).output().expect("scontrol");
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
     }
 
     fn read(&self) -> Cluster {
@@ -175,15 +182,7 @@ fn a_slurm_is_the_same_by_slurmrestd_and_by_its_commands() {
         eprintln!("skipped: MUSTER_TEST_SLURM_CONF is not set; cargo xtask test --only slurm");
         return;
     };
-    let control = |words: &[&str]| {
-        let said = Command::new("scontrol")
-            .args(words)
-            .env("SLURM_CONF", &bed.conf)
-            .output()
-            .expect("scontrol");
-        assert!(said.status.success(), "{said:?}");
-        String::from_utf8_lossy(&said.stdout).trim().to_owned()
-    };
+    let control = |words: &[&str]| bed.control(words);
     let gang = bed.submit(&["-N2", "--gres=gpu:h100:3", "-c2", "--mem=1000", "-t", "30"]);
     bed.once_running(&[gang]);
     bed.submit(&["--array=0-9%2", "-N4", "--exclusive", "-t", "5", "--comment", "ein Ümlaut; x=1"]);
@@ -288,6 +287,65 @@ fn serve(socket: &Path, bodies: &[(String, String)]) {
             let length = body.len();
             let _ = write!(stream, "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
         }
+    });
+}
+
+/// Whom a partition lets in and what it bills are as Slurm has them.
+#[test]
+fn groups_accounts_and_billing_of_partitions_are_slurms() {
+    let Some(bed) = Bed::find() else {
+        eprintln!("skipped: MUSTER_TEST_SLURM_CONF is not set; cargo xtask test --only slurm");
+        return;
+    };
+    let back = |rule: &str| {
+        bed.control(&["update", "PartitionName=back", rule]);
+    };
+    back("State=DOWN");
+    // Nobody is in the account ml, and in the group nogroup alone.
+    let said = Command::new("runuser")
+        .args(["-u", "nobody", "--", "sbatch", "--parsable", "-o", "/dev/null", "-p", "back"])
+        .args(["--wrap", "true"])
+        .env("SLURM_CONF", &bed.conf)
+        .current_dir("/")
+        .output()
+        .expect("sbatch");
+    assert!(said.status.success(), "{said:?}");
+    let theirs = JobId(String::from_utf8_lossy(&said.stdout).trim().parse().expect("a number"));
+    let left_out = || {
+        let (_, left_out) = bed.read().state().expect("a state");
+        left_out.into_iter().find(|job| job.job == theirs).map(|job| job.why)
+    };
+    assert_eq!(left_out(), None);
+    back("AllowGroups=daemon");
+    let why = left_out();
+    let right = "partition back is for the groups daemon only, not for nobody";
+    assert_eq!(why.as_deref(), Some(right));
+    // Slurm's word for it, once it looks.
+    back("State=UP");
+    once(|| {
+        let cluster = bed.read();
+        let word = cluster.job(theirs.0).and_then(JobRecord::slurm_reason)?.to_owned();
+        (word == "PartitionConfig").then_some(())
+    });
+    back("AllowGroups=daemon,nogroup");
+    assert_eq!(left_out(), None);
+    back("AllowGroups=ALL");
+    back("DenyAccounts=ml");
+    assert_eq!(left_out().as_deref(), Some("partition back is not for account ml"));
+    back("DenyAccounts=");
+    back("TRESBillingWeights=CPU=1.0,Mem=0.25G,GRES/gpu=2.5");
+    let own = bed.submit(&["-p", "back", "-N1", "-t", "5"]);
+    let cluster = bed.once_running(&[own]);
+    let (state, _) = cluster.state().expect("a state");
+    let placement = state.jobs[&own].placement.clone().expect("placed");
+    let billed = state.charge(&placement).get(&TresKind::Billing);
+    let told = bed.control(&["-o", "show", "job", &own.0.to_string()]);
+    let billed = format!("billing={billed}");
+    let words = told.split([' ', ',']);
+    assert!(words.clone().any(|word| word == billed), "{billed}: {told}");
+    back("TRESBillingWeights=");
+    once(|| {
+        bed.read().job(theirs.0).is_none_or(|job| job.standing() == JobStanding::Over).then_some(())
     });
 }
 

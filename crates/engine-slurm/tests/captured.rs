@@ -23,6 +23,7 @@ fn answers(jobs: &str) -> Answers {
         topology: include_str!("captured/22.05/topology.txt").to_owned(),
         associations: include_str!("captured/22.05/assoc_mgr.txt").to_owned(),
         jobs: jobs.as_bytes().to_vec(),
+        ..Answers::default()
     }
 }
 

@@ -127,7 +127,7 @@ pub use time::{Seconds, TimeLimit, Timestamp};
 pub use topology::{
     LinkSpeed, Segments, Span, Topology, TopologyDomain, TopologyLevel, TopologyRequest,
 };
-pub use tres::{BillingMode, BillingWeight, BillingWeights, Tres, TresKind};
+pub use tres::{BillingMode, BillingWeight, BillingWeights, Tres, TresKind, decimal};
 pub use turn::{Turn, TurnChange};
 pub use usage::{Holder, Spent, Tally};
 

@@ -191,6 +191,36 @@ pub struct BillingWeight {
     pub per: u64,
 }
 
+impl BillingWeight {
+    /// Reads `0.25`, and of memory `0.25G` (for each GiB; without a unit it is for each MiB).
+    pub fn read(kind: &TresKind, text: &str) -> Option<Self> {
+        let memory = *kind == TresKind::Mem;
+        let (value, per) = match text.char_indices().last()? {
+            (at, 'M' | 'm') if memory => (&text[..at], 1),
+            (at, 'G' | 'g') if memory => (&text[..at], 1024),
+            (at, 'T' | 't') if memory => (&text[..at], 1024 * 1024),
+            _ => (text, 1),
+        };
+        Some(Self { micro: decimal(value, 6)?, per })
+    }
+}
+
+/// A decimal number in units of its last place.
+pub fn decimal(text: &str, places: usize) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if part.len() > places
+        || !digits(part)
+        || !digits(whole)
+        || (whole.is_empty() && part.is_empty())
+    {
+        return None;
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let scale = 10u64.pow(places as u32);
+    whole.checked_mul(scale)?.checked_add(format!("{part:0<places$}").parse().ok()?)
+}
+
 const fn one() -> u64 {
     1
 }

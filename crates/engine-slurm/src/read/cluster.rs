@@ -4,7 +4,7 @@ use super::associations::Associations;
 use super::config::Config;
 use super::jobs::{JobRecord, JobStanding};
 use super::order::{self, Order};
-use super::partitions::PartitionRecord;
+use super::partitions::{Members, PartitionRecord};
 use super::reservations::ReservationRecord;
 use super::resources::Taken;
 use super::spec;
@@ -27,6 +27,8 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// Its partitions.
     pub partitions: Vec<PartitionRecord>,
+    /// The groups that those are for, as this machine knows them.
+    pub groups: BTreeMap<String, Members>,
     /// Its reservations.
     pub reservations: Vec<ReservationRecord>,
     /// Its licences.
@@ -172,10 +174,8 @@ impl Cluster {
         if group.iter().all(|job| job.standing() == JobStanding::Over) {
             return Ok(Ok(()));
         }
-        let all: Result<Vec<JobSpec>, String> = group
-            .iter()
-            .map(|job| spec::of(job, &self.config, &self.partitions, self.now))
-            .collect();
+        let all: Result<Vec<JobSpec>, String> =
+            group.iter().map(|job| spec::of(job, self)).collect();
         let mut specs = match all {
             Ok(specs) => specs,
             Err(why) => return Ok(Err(why)),

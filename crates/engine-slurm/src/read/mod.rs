@@ -35,9 +35,10 @@ pub use record::Record;
 
 use crate::{Commands, Rest, SlurmError};
 use muster_model::{Licence, Node, Timestamp};
-pub use partitions::PartitionRecord;
+pub use partitions::{Members, PartitionRecord};
 pub use reservations::ReservationRecord;
 pub use stamp::{Stamp, stamped, without};
+use std::collections::BTreeMap;
 
 /// The answers of the commands, before they are understood.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +49,8 @@ pub struct Answers {
     pub nodes: String,
     /// `scontrol -o show partition`.
     pub partitions: String,
+    /// The groups that partitions are for, as this machine knows them.
+    pub groups: BTreeMap<String, Members>,
     /// `scontrol -o show reservation`.
     pub reservations: String,
     /// `scontrol -o show licenses`.
@@ -93,10 +96,12 @@ impl Answers {
     /// # Errors
     /// [`SlurmError`] of the first that fails.
     pub fn ask(commands: &Commands) -> Result<Self, SlurmError> {
+        let partitions = commands.scontrol(&["-o", "--all", "show", "partition"])?;
         Ok(Self {
             config: commands.scontrol(&["show", "config"])?,
             nodes: nodes_of(commands)?,
-            partitions: commands.scontrol(&["-o", "--all", "show", "partition"])?,
+            groups: partitions::groups(&partitions),
+            partitions,
             reservations: reservations_of(commands)?,
             licences: commands.scontrol(&["-o", "show", "licenses"])?,
             topology: told(commands.scontrol(&["-o", "show", "topology"]))?,
@@ -169,6 +174,7 @@ pub fn understand(answers: &Answers, now: Timestamp) -> Result<Cluster, SlurmErr
         config,
         nodes,
         partitions,
+        groups: answers.groups.clone(),
         reservations,
         licences,
         topology,

@@ -4,8 +4,8 @@
 use super::associations::Associations;
 use muster_model::priority::{FairShareMode, PriorityPolicy, UsageReset, Weights};
 use muster_model::{
-    Account, AssociationLimits, Holder, Member, OrderMode, Policy, QosLimits, Seconds, State,
-    Tally, TimeLimit, Timestamp, TresKind,
+    Account, AssociationLimits, BillingMode, Holder, Member, OrderMode, Policy, QosLimits, Seconds,
+    State, Tally, TimeLimit, Timestamp, TresKind,
 };
 use muster_slurm_syntax::duration;
 use std::sync::Arc;
@@ -31,8 +31,13 @@ impl Order {
     /// What this order makes of a policy.
     pub(super) fn policy(self, site: &PriorityPolicy) -> Policy {
         let fair_share = Weights { fair_share: ALONE, ..Weights::default() };
+        // What a job is billed at, limits count in every order.
+        let billing = site.billing;
         match self {
-            Self::Slurm | Self::Fifo => Policy::default(),
+            Self::Slurm | Self::Fifo => Policy {
+                priority: PriorityPolicy { billing, ..PriorityPolicy::default() },
+                ..Policy::default()
+            },
             Self::Multifactor => Policy {
                 order: OrderMode::Multifactor,
                 priority: site.clone(),
@@ -92,6 +97,11 @@ pub(super) fn take(policy: &mut PriorityPolicy, key: &str, value: &str) {
             let has = |flag: &str| value.split(',').any(|own| own.trim() == flag);
             policy.accrue_always = has("ACCRUE_ALWAYS");
             policy.size_over_time = has("SMALL_RELATIVE_TO_TIME");
+            policy.billing = match (has("MAX_TRES_GRES"), has("MAX_TRES")) {
+                (true, _) => BillingMode::MaxGres,
+                (false, true) => BillingMode::Max,
+                (false, false) => BillingMode::Sum,
+            };
             if has("NO_FAIR_TREE") {
                 policy.fair_share = FairShareMode::Classic;
             }

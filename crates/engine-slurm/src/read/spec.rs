@@ -1,9 +1,10 @@
 //! What a job asks for, as muster says it.
 
+use super::cluster::Cluster;
 use super::config::Config;
 use super::jobs::{JobRecord, JobStanding};
 use super::json::{Number, Words};
-use super::partitions::PartitionRecord;
+use super::partitions::{Asker, PartitionRecord};
 use muster_model::{
     Exclusive, GpuCount, GpuScope, JobSpec, LicenceRequest, MemoryRequest, Mib, NodeCount, Owner,
     Request, Seconds, TimeLimit, Timestamp,
@@ -12,16 +13,12 @@ use muster_slurm_syntax::{constraint, dependency, gres, hostlist, license, tres}
 use std::collections::BTreeSet;
 
 /// The description of a job. What Slurm gave it a priority by is in that priority.
-pub(super) fn of(
-    job: &JobRecord,
-    config: &Config,
-    partitions: &[PartitionRecord],
-    now: Timestamp,
-) -> Result<JobSpec, String> {
+pub(super) fn of(job: &JobRecord, cluster: &Cluster) -> Result<JobSpec, String> {
+    let Cluster { config, partitions, now, .. } = cluster;
     let names: Vec<String> =
         job.partition.joined().split(',').map(str::to_owned).filter(|n| !n.is_empty()).collect();
     let waits = job.standing() == JobStanding::Waiting;
-    let names = if waits { allowed(job, partitions, names)? } else { names };
+    let names = if waits { allowed(job, cluster, names)? } else { names };
     let eligible = job.eligible_time.get().and_then(|at| i64::try_from(at).ok());
     let limit = match job.time_limit {
         Number::Of(minutes) => Some(TimeLimit::Of(Seconds::minutes(minutes))),
@@ -42,7 +39,7 @@ pub(super) fn of(
         partitions: names,
         time_limit: limit,
         time_min: job.time_minimum.some().map(|m| Seconds::minutes(u64::from(m))),
-        begin: eligible.map(Timestamp::from_secs).filter(|at| waits && *at > now),
+        begin: eligible.map(Timestamp::from_secs).filter(|at| waits && at > now),
         deadline: job.deadline.some().map(|at| Timestamp::from_secs(i64::from(at))),
         hold: waits && job.is_held(),
         priority: job.priority.get().and_then(|p| u32::try_from(p).ok()),
@@ -52,14 +49,12 @@ pub(super) fn of(
 }
 
 /// The partitions that let the job in, of those that it names; the first reason where none does.
-fn allowed(
-    job: &JobRecord,
-    partitions: &[PartitionRecord],
-    names: Vec<String>,
-) -> Result<Vec<String>, String> {
+fn allowed(job: &JobRecord, cluster: &Cluster, names: Vec<String>) -> Result<Vec<String>, String> {
     let (account, qos) = (job.account.joined(), job.qos.joined());
-    let of = |name: &String| partitions.iter().find(|p| p.partition.name == *name);
-    let forbids = |name: &String| of(name).and_then(|p| p.forbids(&account, &qos));
+    let gid = job.group_id.get().and_then(|gid| u32::try_from(gid).ok());
+    let asker = Asker { account: &account, qos: &qos, user: job.user(), uid: job.uid(), gid };
+    let of = |name: &String| cluster.partitions.iter().find(|p| p.partition.name == *name);
+    let forbids = |name: &String| of(name).and_then(|p| p.forbids(&asker, &cluster.groups));
     let why = names.first().and_then(forbids);
     let rest: Vec<String> = names.into_iter().filter(|name| forbids(name).is_none()).collect();
     match why {
