@@ -54,7 +54,9 @@ pub use job::{
     GateView, HetView, JobPage, JobView, LevelCount, PlacementView, ShareView, StepView, UsageView,
 };
 pub use job_ref::{JobRef, JobRefError};
-pub use machine::{LinkView, MachineSeries, MachineSeriesQuery, MachineView, StorageView};
+pub use machine::{
+    BandwidthView, LinkView, MachineSeries, MachineSeriesQuery, MachineView, StorageView,
+};
 pub use node::{
     DeviceView, DrainRequest, ForeignView, LicenceHeldView, LicenceView, NodeJob, NodePage,
     NodeState, NodeView, PartitionView, SwitchView,

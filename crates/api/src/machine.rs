@@ -25,6 +25,42 @@ pub struct MachineView {
     pub links: Vec<LinkView>,
     /// Sources that did not answer in time or failed, and how.
     pub silent: Vec<String>,
+    /// The newest test between each two nodes, the newest first.
+    #[serde(default)]
+    pub bandwidth: Vec<BandwidthView>,
+}
+
+/// What a test of the network between two nodes came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BandwidthView {
+    /// The node that sent.
+    pub from: String,
+    /// The node that received.
+    pub to: String,
+    /// What measured: `muster` or `iperf3`.
+    pub tool: String,
+    /// How long it took.
+    pub seconds: f64,
+    /// Bits a second that arrived.
+    pub bits_per_second: f64,
+    /// Segments that TCP sent again; none where nobody counted them.
+    pub retransmits: Option<u64>,
+    /// The interface of the node that sent; of the slower link where both are known.
+    pub interface: Option<String>,
+    /// Bits a second that the link can carry; none where nobody knows, as of a loopback.
+    pub link_bits_per_second: Option<u64>,
+    /// When it was reported; the daemon's clock.
+    #[serde(default)]
+    #[schema(value_type = i64)]
+    pub at_ms: Timestamp,
+}
+
+impl BandwidthView {
+    /// The share of the link that was used.
+    pub fn share(&self) -> Option<f64> {
+        let link = self.link_bits_per_second.filter(|link| *link > 0)?;
+        Some(self.bits_per_second / link as f64)
+    }
 }
 
 /// One disk or mount; what nobody knows is left out.

@@ -77,6 +77,9 @@ pub(crate) enum Command {
     History(HistoryArgs),
     /// What the machine did over time: CPUs, memory, disks, network, GPUs, as sar shows it
     Machine(crate::machine::MachineArgs),
+    /// What the network between two nodes carries
+    #[command(subcommand)]
+    Net(crate::net::Net),
     /// The configuration
     #[command(subcommand)]
     Config(Config),

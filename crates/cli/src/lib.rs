@@ -19,6 +19,7 @@ mod links;
 mod logs;
 mod machine;
 mod nccl;
+mod net;
 mod nodes;
 mod pods;
 mod propose;
@@ -131,6 +132,7 @@ fn carry_out(command: Command, others: &Others<'_>) -> Outcome {
         Command::Topology(json) => inspect::topology(&json),
         Command::History(args) => history::run(&args),
         Command::Machine(args) => machine::run(&args),
+        Command::Net(net) => net::run(net),
         Command::Config(command) => config::run(command),
         Command::SlurmLinks { dir } => links::run(dir, others.slurm_names),
         Command::Completions { shell } => Ok(generate::completions(shell, others)),

@@ -19,7 +19,7 @@ use crate::{act, attach, submit};
 const SCRIPT: &str = "#!/bin/sh\nexec \"$@\"\n";
 
 /// Exit code after an interrupt, as a shell has it.
-const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: i32 = 130;
 
 /// Runs the command.
 pub(crate) fn run(words: &[String]) -> Outcome {
@@ -126,7 +126,11 @@ fn cancel(client: &Client, job: &JobRef) -> Result<(), Failure> {
 
 /// Waits until the job runs or is over; says that it waits, and why. False where an interrupt came
 /// first, which gives the job up.
-fn await_start(client: &Client, job: &JobRef, interrupted: &AtomicBool) -> Result<bool, Failure> {
+pub(crate) fn await_start(
+    client: &Client,
+    job: &JobRef,
+    interrupted: &AtomicBool,
+) -> Result<bool, Failure> {
     let mut said = false;
     loop {
         let answer = client.wait(job, &WaitQuery { timeout_s: Some(1), started: Some(true) })?;
@@ -149,7 +153,7 @@ fn await_start(client: &Client, job: &JobRef, interrupted: &AtomicBool) -> Resul
 }
 
 /// A flag that an interrupt sets.
-fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&flag))
@@ -159,12 +163,12 @@ fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// A private folder that is gone with this value.
-struct Folder {
-    path: PathBuf,
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
 }
 
 impl Folder {
-    fn make() -> Result<Self, Failure> {
+    pub(crate) fn make() -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("muster-run-{}", std::process::id()));
         std::fs::DirBuilder::new()
             .mode(0o700)

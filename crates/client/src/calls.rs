@@ -5,13 +5,13 @@ use crate::{Client, ClientError, Events};
 use hyper::Method;
 use muster_api::{
     AccountView, ActionRequest, ActionResponse, ActionResult, BackupRequest, BackupResponse,
-    CycleRequest, CycleResponse, DiagnosisPage, DrainRequest, EventQuery, HistoryPage,
-    HistoryQuery, JobPage, JobPatch, JobRef, LicenceView, MachineSeries, MachineSeriesQuery,
-    NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView, Ping, PlanPage, PlanQuery,
-    PriorityPage, PriorityQuery, QosView, QueuePage, QueueQuery, QueueRow, ReloadResponse,
-    ReportPage, ReservationPlan, ReservationRequest, ReservationView, ScriptView, SharePage, Stats,
-    StepAccess, SubmitRequest, SubmitResponse, SwitchView, WaitQuery, WaitResponse, WhatIfRequest,
-    WhatIfResponse, WhyPage, WhyQuery,
+    BandwidthView, CycleRequest, CycleResponse, DiagnosisPage, DrainRequest, EventQuery,
+    HistoryPage, HistoryQuery, JobPage, JobPatch, JobRef, LicenceView, MachineSeries,
+    MachineSeriesQuery, MachineView, NodePage, NodeView, PAGE_MAX, PartitionView, PayloadView,
+    Ping, PlanPage, PlanQuery, PriorityPage, PriorityQuery, QosView, QueuePage, QueueQuery,
+    QueueRow, ReloadResponse, ReportPage, ReservationPlan, ReservationRequest, ReservationView,
+    ScriptView, SharePage, Stats, StepAccess, SubmitRequest, SubmitResponse, SwitchView, WaitQuery,
+    WaitResponse, WhatIfRequest, WhatIfResponse, WhyPage, WhyQuery,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -220,6 +220,16 @@ impl Client {
         query: &MachineSeriesQuery,
     ) -> Result<MachineSeries, ClientError> {
         self.get(&with_query(&node_path(node, "/series"), query))
+    }
+
+    /// Disks, filesystems and networks of the daemon's machine, and tests between nodes.
+    pub fn machine(&self) -> Result<MachineView, ClientError> {
+        self.get("/v1/machine")
+    }
+
+    /// Reports a test between two nodes; for admins.
+    pub fn report_bandwidth(&self, test: &BandwidthView) -> Result<BandwidthView, ClientError> {
+        self.send(&Method::POST, "/v1/machine/bandwidth", test)
     }
 
     /// Metrics in Prometheus' text format.

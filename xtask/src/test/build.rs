@@ -48,6 +48,11 @@ pub(super) fn unit(options: &Options, report: &mut Report) {
         need::need("prometheus", "promtool", "")?;
         Ok(String::new())
     });
+    // What the reader of its JSON is held against.
+    report.check("iperf3", || {
+        need::need("iperf3", "iperf3", "")?;
+        Ok(String::new())
+    });
     report.check("cargo test", || {
         let args = ["--workspace", "--exclude", "muster", "--no-fail-fast"];
         sh::run(&mut sh::bounded(cargo_test(options, &args), UNIT_LIMIT_S))?;

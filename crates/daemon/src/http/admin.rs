@@ -75,7 +75,7 @@ pub(crate) async fn doctor(Given(app): Given<Shared>) -> Answer<serde_json::Valu
     Ok(Json(report))
 }
 
-fn admins_only(caller: &Principal, what: &str) -> Result<(), Refusal> {
+pub(super) fn admins_only(caller: &Principal, what: &str) -> Result<(), Refusal> {
     if caller.admin {
         return Ok(());
     }

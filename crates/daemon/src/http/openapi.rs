@@ -36,6 +36,7 @@ use utoipa::OpenApi;
         watch::diagnosis,
         watch::series,
         watch::machine,
+        watch::bandwidth,
         watch::machine_series,
         watch::node_series,
         watch::report,

@@ -52,6 +52,7 @@ routes! {
     get "/v1/machine" => watch::machine,
     get "/v1/machine/series" => watch::machine_series,
     get "/v1/nodes/{node}/series" => watch::node_series,
+    post "/v1/machine/bandwidth" => watch::bandwidth,
     get "/v1/jobs/{job}/report" => watch::report,
     get "/v1/nodes" => nodes::nodes,
     get "/v1/nodes/{node}" => nodes::node,

@@ -1,7 +1,7 @@
 //! What the machine does for which job.
 
 use super::error::{Answer, Refusal};
-use super::extract::Asked;
+use super::extract::{Asked, Body};
 use super::filter::job_ref;
 use crate::app::{App, Caller, Shared};
 use axum::extract::{Path, State as Given};
@@ -10,7 +10,8 @@ use axum::{Extension, Json};
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use muster_api::{
-    ApiError, DiagnosisPage, MachineSeries, MachineSeriesQuery, MachineView, ReportPage, SeriesPage,
+    ApiError, BandwidthView, DiagnosisPage, MachineSeries, MachineSeriesQuery, MachineView,
+    ReportPage, SeriesPage,
 };
 use muster_control::command::CommandError;
 use muster_exporter::{OPEN_METRICS, Settings, TEXT, exposition};
@@ -107,6 +108,23 @@ pub(crate) async fn series(
 pub(crate) async fn machine(Given(app): Given<Shared>) -> Answer<MachineView> {
     let made = tokio::task::spawn_blocking(move || Json(app.watch.machine()));
     made.await.map_err(|_| Refusal::fault("the machine could not be looked at"))
+}
+
+/// Takes a test of the network between two nodes; for admins.
+#[utoipa::path(post, path = "/v1/machine/bandwidth", request_body = BandwidthView, responses(
+    (status = 200, body = BandwidthView), (status = 403, body = ApiError),
+    (status = 422, body = ApiError)))]
+pub(crate) async fn bandwidth(
+    Given(app): Given<Shared>,
+    Extension(caller): Extension<Caller>,
+    Body(test): Body<BandwidthView>,
+) -> Answer<BandwidthView> {
+    super::admin::admins_only(&caller, "report a test of the network")?;
+    if let Some(wrong) = crate::watch::bandwidth::wrong(&test) {
+        return Err(Refusal::invalid("E_BODY_BAD", wrong));
+    }
+    let made = tokio::task::spawn_blocking(move || Json(app.watch.bandwidth.add(test)));
+    made.await.map_err(|_| Refusal::fault("the test could not be kept"))
 }
 
 /// What the daemon's machine did over time; before muster looked at it, as sysstat noted it down.

@@ -19,7 +19,8 @@ impl Watch {
     pub(crate) fn machine(&self) -> MachineView {
         let now = self.snapshot();
         let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        of(earlier.as_ref().map(|(passed, snapshot)| (*passed, snapshot)), &now)
+        let before = earlier.as_ref().map(|(passed, snapshot)| (*passed, snapshot));
+        MachineView { bandwidth: self.bandwidth.all(), ..of(before, &now) }
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Beside the history's look once a minute nothing is read before somebody asks or a job runs.
 
+pub(crate) mod bandwidth;
 pub(crate) mod endings;
 pub(crate) mod health;
 pub(crate) mod history;
@@ -18,6 +19,7 @@ mod series;
 
 use crate::app::App;
 use crate::identity;
+use bandwidth::Bandwidth;
 use kept::{Kept, Watched};
 use muster_control::command::Principal;
 use muster_diagnosis::{Course, IdleStretch, Sample, Tally};
@@ -68,6 +70,8 @@ pub(crate) struct Watch {
     earlier: Mutex<Option<(Duration, Snapshot)>>,
     rings: Mutex<BTreeMap<JobId, Ring>>,
     kept: Kept,
+    /// Tests of the network between nodes.
+    pub(crate) bandwidth: Bandwidth,
     sysstat: past::Sysstat,
     history: history::History,
 }
@@ -84,6 +88,7 @@ impl Watch {
             rings: Mutex::new(BTreeMap::new()),
             kept: Kept::new(dir.join("reports")),
             history: history::History::new(dir.join("history")),
+            bandwidth: Bandwidth::new(dir.join("bandwidth.json")),
             sysstat: past::Sysstat::default(),
         }
     }

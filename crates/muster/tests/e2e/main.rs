@@ -16,6 +16,7 @@ mod jobs;
 mod keep;
 mod kill;
 mod mpi;
+mod net;
 mod otlp;
 mod place;
 mod preempt;
