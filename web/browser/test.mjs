@@ -12,7 +12,7 @@ const asked = words(process.argv.slice(2));
 const muster = (...args) => execFileSync(asked.muster, args, { encoding: 'utf8' });
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const HOSTILE = '<img src=x onerror=alert(1)>';
-const VIEWS = ['/queue', '/cluster', '/cluster/node1', '/cluster?as=table', '/plan', '/shares', '/reservations', '/history?days=1', '/machine'];
+const VIEWS = ['/queue', '/cluster', '/cluster/node1', '/cluster?as=table', '/plan', '/shares', '/reservations', '/history?days=1', '/machine', '/machine?days=1'];
 const checks = [];
 const check = (name, body) => checks.push({ name, body });
 
@@ -137,6 +137,47 @@ check('disks and networks have rates from the second look on', async () => {
   await page.getByText(/^Rates of the last/).waitFor();
   await page.getByRole('img', { name: 'Network' }).locator('canvas').waitFor();
   assert.ok((await page.getByRole('row').count()) > 4);
+});
+
+check('filesystems say how full they are, and one that is nearly full is marked', async () => {
+  const asked = '**/v1/machine';
+  await page.route(asked, async (route) => {
+    const answer = await route.fetch();
+    const machine = await answer.json();
+    assert.ok(machine.filesystems.some((one) => one.path === '/' && one.size > 0), 'a root');
+    const full = { path: `/work ${HOSTILE}`, device: 'mgs@tcp:/work', kind: 'lustre', read_only: false, silent: false, nearly_full: true, size: 2 ** 40, used: 0.98 * 2 ** 40, free: 0.02 * 2 ** 40 };
+    const gone = { path: '/home', device: 'server:/home', kind: 'nfs4', read_only: false, silent: true, nearly_full: false };
+    await route.fulfill({ response: answer, json: { ...machine, filesystems: [...machine.filesystems, full, gone] } });
+  });
+  await visit(page, '/cluster');
+  await visit(page, '/machine');
+  const space = page.getByRole('region', { name: 'Filesystems' });
+  const row = (name) => space.getByRole('row').filter({ has: page.getByText(name, { exact: true }) });
+  await row('/').getByText('ext4').or(row('/').getByText('overlay')).or(row('/').getByText(/fs$/)).first().waitFor();
+  await row(`/work ${HOSTILE}`).getByText('nearly full').waitFor();
+  await row(`/work ${HOSTILE}`).getByText('98 %').waitFor();
+  await row('/home').getByText('no answer').waitFor();
+  assert.equal(await space.getByText('nearly full').count() >= 1, true);
+  await page.unroute(asked);
+});
+
+check('what the machine did in the last day is drawn', async () => {
+  // As old as a day is nothing here: what is shown is made up.
+  const asked = '**/v1/machine/series?*';
+  await page.route(asked, async (route) => {
+    const from = Number(new URL(route.request().url()).searchParams.get('from_ms'));
+    const values = Array.from({ length: 144 }, (_, n) => (n < 100 ? n / 100 : null));
+    await route.fulfill({ json: { from_ms: from, step_ms: 600_000, own_from_ms: from + 3_600_000, notes: [], lines: [{ name: 'cpu', unit: 'share', values }] } });
+  });
+  await visit(page, '/machine');
+  await page.getByRole('button', { name: 'Day', exact: true }).click();
+  await page.getByRole('img', { name: 'CPUs and disks at work' }).locator('canvas').waitFor();
+  await page.getByText(/^What was before .* was noted down by sysstat/).waitFor();
+  await page.unroute(asked);
+  // And the real one is asked for a month.
+  await page.getByRole('button', { name: 'Month', exact: true }).click();
+  await page.waitForURL(/days=30/);
+  await page.getByRole('group', { name: 'Over time' }).first().waitFor();
 });
 
 check('output comes as it is written', async () => {

@@ -55,7 +55,8 @@ pub use job::{
 };
 pub use job_ref::{JobRef, JobRefError};
 pub use machine::{
-    BandwidthView, LinkView, MachineSeries, MachineSeriesQuery, MachineView, StorageView,
+    BandwidthView, FilesystemView, LinkView, MachineSeries, MachineSeriesQuery, MachineView,
+    StorageView,
 };
 pub use node::{
     DeviceView, DrainRequest, ForeignView, LicenceHeldView, LicenceView, NodeJob, NodePage,

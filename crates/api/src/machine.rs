@@ -21,6 +21,8 @@ pub struct MachineView {
     pub io_waiting: Option<f64>,
     /// Disks, and the mounts of network filesystems.
     pub storage: Vec<StorageView>,
+    /// How full filesystems are.
+    pub filesystems: Vec<FilesystemView>,
     /// Interfaces with a device behind them, and ports of InfiniBand and RoCE.
     pub links: Vec<LinkView>,
     /// Sources that did not answer in time or failed, and how.
@@ -84,6 +86,33 @@ pub struct StorageView {
     pub wait_ms: Option<f64>,
     /// The share of time in which it was busy.
     pub busy: Option<f64>,
+}
+
+/// How full one filesystem is; what it does not say is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FilesystemView {
+    /// Where it is mounted.
+    pub path: String,
+    /// What is mounted: a device, an export, a name.
+    pub device: String,
+    /// Its type: `ext4`, `lustre`, `nfs4`.
+    pub kind: String,
+    /// It takes no writes.
+    pub read_only: bool,
+    /// It said nothing in time; then nothing below is known.
+    pub silent: bool,
+    /// Less than a twentieth is left of its bytes or of its inodes.
+    pub nearly_full: bool,
+    /// Bytes.
+    pub size: Option<u64>,
+    /// Bytes in use.
+    pub used: Option<u64>,
+    /// Bytes free to others than root.
+    pub free: Option<u64>,
+    /// Inodes; none where it makes them as they are needed.
+    pub inodes: Option<u64>,
+    /// Inodes that are free.
+    pub inodes_free: Option<u64>,
 }
 
 /// One interface or port.

@@ -90,6 +90,21 @@ const ALERTS: &[Alert] = &[
         todo: "Look at it with ethtool.",
     },
     Alert {
+        name: "MusterFilesystemNearlyFull",
+        about: &[
+            &families::SPACE_AVAILABLE,
+            &families::SPACE_SIZE,
+            &families::SPACE_INODES_FREE,
+            &families::SPACE_INODES,
+            &families::SPACE_READ_ONLY,
+        ],
+        expression: "($0 / $1 < 0.05 or $2 / $3 < 0.05) and $4 == 0",
+        holds: "15m",
+        severity: "warning",
+        summary: "{{ $labels.mountpoint }} of {{ $labels.instance }} is nearly full",
+        todo: "Make room: jobs that write there will fail.",
+    },
+    Alert {
         name: "MusterLinkSlow",
         about: &[&families::NETWORK_SPEED, &families::SPEED_MAX],
         expression: "$0 < $1",

@@ -14,7 +14,7 @@ use crate::block::{disks, processes};
 use crate::cgroup::usage;
 use crate::commands::{Question, ask};
 use crate::files::{ReadError, Skipped};
-use crate::filesystems::{beegfs, gpfs, lustre, lustre_jobs, nfs};
+use crate::filesystems::{beegfs, gpfs, lustre, lustre_jobs, nfs, space};
 use crate::gpu::source::{Gpus, Load};
 use crate::gpu::{state, xid};
 use crate::host::{load, memory, pressure, stat};
@@ -57,6 +57,8 @@ pub enum Part {
     Beegfs(Vec<(&'static str, Vec<beegfs::ClientCounts>)>),
     /// NFS.
     Nfs(Vec<nfs::Mount>),
+    /// How full filesystems are.
+    Spaces(Vec<space::Space>),
 }
 
 /// How a source fared.
@@ -284,6 +286,7 @@ fn readers(options: &Options) -> Vec<(&'static str, Reader)> {
     let instance = options.instance.clone();
     let mut log = xid::Log::default();
     let (mut cards, cards_root) = (ethtool::Reader::default(), root.clone());
+    let (mut spaces, spaces_root) = (space::Reader::default(), root.clone());
     let mut gpus = Gpus::new(root, options.dcgm.clone(), library());
     let mut all: Vec<(&'static str, Reader)> = vec![
         ("stat", reader!(root, Stat, |root, skipped| stat::stat(root, skipped))),
@@ -316,6 +319,12 @@ fn readers(options: &Options) -> Vec<(&'static str, Reader)> {
         ("gpfs", reader!(root, Gpfs, |root, skipped| gpfs_answer(root, skipped))),
         ("beegfs", reader!(root, Beegfs, |root, skipped| beegfs_answers(root, skipped))),
         ("nfs", reader!(root, Nfs, |root, skipped| nfs_mounts(root, skipped))),
+        (
+            "space",
+            Box::new(move |skipped: &mut Skipped| {
+                spaces.read(&spaces_root, skipped).map(Part::Spaces)
+            }),
+        ),
     ];
     if options.processes {
         let read = reader!(root, Processes, |root, _skipped| Ok::<_, ReadError>(

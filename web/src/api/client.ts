@@ -17,7 +17,9 @@ export type ReservationView = Schemas['ReservationView'];
 export type ReservationPlan = Schemas['ReservationPlan'];
 export type SeriesView = Schemas['SeriesView'];
 export type DiagnosisView = Schemas['DiagnosisView'];
+export type FilesystemView = Schemas['FilesystemView'];
 export type LinkView = Schemas['LinkView'];
+export type MachineSeries = Schemas['MachineSeries'];
 export type MachineView = Schemas['MachineView'];
 export type Action = Schemas['Action'];
 

@@ -16,10 +16,25 @@ export const PANELS = {
   power: ['gpu_power'],
 } as const;
 
+/** The same of a machine or a node. */
+export const PAST = {
+  busy: ['cpu', 'disk_busy'],
+  waiting: ['io_waiting', 'cpu_waiting'],
+  gpu: ['gpu', 'gpu_memory'],
+  free: ['memory_free'],
+  load: ['load'],
+  io: ['read', 'written'],
+  network: ['received', 'sent'],
+  power: ['gpu_power'],
+  held: ['cpus_held'],
+  heldgpus: ['gpus_held'],
+  heldmemory: ['memory_held'],
+} as const;
+
 /** The panels of what is known; a panel without a line is left out. */
-export function panels(lines: readonly Line[]): Panel[] {
+export function panels(lines: readonly Line[], of: Record<string, readonly string[]> = PANELS): Panel[] {
   const list: Panel[] = [];
-  for (const [key, names] of Object.entries(PANELS)) {
+  for (const [key, names] of Object.entries(of)) {
     const found = names.map((name) => lines.find((line) => line.name === name)).filter((line) => line !== undefined);
     const unit = found[0]?.unit;
     if (unit !== undefined) list.push({ key, unit, lines: found });

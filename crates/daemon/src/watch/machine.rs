@@ -2,10 +2,11 @@
 
 use super::Watch;
 use crate::app::App;
-use muster_api::{LinkView, MachineView, StorageView};
+use muster_api::{FilesystemView, LinkView, MachineView, StorageView};
 use muster_node_metrics::block::disks::{self, Disk};
 use muster_node_metrics::collector::{Outcome, Part, Snapshot};
 use muster_node_metrics::counter::Width;
+use muster_node_metrics::filesystems::space::Space;
 use muster_node_metrics::filesystems::{beegfs, gpfs, lustre, nfs};
 use muster_node_metrics::host::pressure::{Pressure, Pressures};
 use muster_node_metrics::network::ethtool::Card;
@@ -55,6 +56,7 @@ pub(super) fn of(before: Option<(Duration, &Snapshot)>, now: &Snapshot) -> Machi
                 let mounts = all.iter().filter(|mount| mount.shares_with.is_none());
                 view.storage.extend(mounts.map(|mount| gap.nfs(mount)));
             }
+            Part::Spaces(all) => view.filesystems.extend(all.iter().map(filesystem)),
             Part::Interfaces(all) => {
                 let real = all.iter().filter(|interface| interface.device);
                 view.links
@@ -233,6 +235,24 @@ impl Gap<'_> {
     }
 }
 
+fn filesystem(space: &Space) -> FilesystemView {
+    let sizes = space.sizes;
+    let inodes = sizes.filter(|sizes| sizes.inodes > 0);
+    FilesystemView {
+        path: space.path.clone(),
+        device: space.device.clone(),
+        kind: space.kind.clone(),
+        read_only: space.read_only,
+        silent: sizes.is_none(),
+        nearly_full: space.nearly_full(),
+        size: sizes.map(|sizes| sizes.size),
+        used: sizes.map(|sizes| sizes.used),
+        free: sizes.map(|sizes| sizes.free),
+        inodes: inodes.map(|sizes| sizes.inodes),
+        inodes_free: inodes.map(|sizes| sizes.inodes_free),
+    }
+}
+
 /// What the card behind an interface says of itself.
 fn card<'a>(now: &'a Snapshot, interface: &Interface) -> Option<&'a Card> {
     let cards = now.parts.iter().find_map(|part| match &**part {
@@ -269,6 +289,13 @@ mod tests {
             ["disk", "lustre", "gpfs", "beegfs", "nfs"].iter().all(|kind| kinds.contains(kind))
         );
         assert!(view.storage.iter().all(|one| one.read.is_none()), "{:?}", view.storage);
+        let full: Vec<&str> = view
+            .filesystems
+            .iter()
+            .filter(|one| one.nearly_full)
+            .map(|one| one.path.as_str())
+            .collect();
+        assert_eq!((view.filesystems.len(), &full[..]), (4, &["/scratch"][..]));
         let slow = view.links.iter().find(|link| link.name == "eth0").expect("eth0");
         assert_eq!((slow.speed, slow.speed_max), (Some(3_125_000_000), Some(12_500_000_000)));
         assert_eq!((slow.full_duplex, slow.pauses), (Some(true), Some(44)));

@@ -2,6 +2,7 @@
 
 use muster_node_metrics::block::disks::{Disk, Requests, SECTOR_BYTES};
 use muster_node_metrics::block::processes::ProcessIo;
+use muster_node_metrics::filesystems::space::Space;
 use muster_node_metrics::host::load::Load;
 use muster_node_metrics::host::memory::Memory;
 use muster_node_metrics::host::pressure::{Pressure, Pressures, Stall};
@@ -115,5 +116,25 @@ pub(super) fn processes(out: &mut Exposition, all: &[ProcessIo], count: usize) {
         let labels = [("pid", pid.as_str()), ("name", process.name.as_str())];
         out.put(&families::PROCESS_READ, &labels, process.disk_read);
         out.put(&families::PROCESS_WRITTEN, &labels, process.disk_write);
+    }
+}
+
+pub(super) fn spaces(out: &mut Exposition, spaces: &[Space]) {
+    for space in spaces {
+        let labels = [
+            ("device", space.device.as_str()),
+            ("fstype", space.kind.as_str()),
+            ("mountpoint", space.path.as_str()),
+        ];
+        out.put(&families::SPACE_ERROR, &labels, space.sizes.is_none());
+        out.put(&families::SPACE_READ_ONLY, &labels, space.read_only);
+        let Some(sizes) = space.sizes else { continue };
+        out.put(&families::SPACE_SIZE, &labels, sizes.size);
+        out.put(&families::SPACE_FREE, &labels, sizes.size.saturating_sub(sizes.used));
+        out.put(&families::SPACE_AVAILABLE, &labels, sizes.free);
+        // Filesystems that make inodes as they are needed have no number of them.
+        let inodes = (sizes.inodes > 0).then_some((sizes.inodes, sizes.inodes_free));
+        out.put(&families::SPACE_INODES, &labels, inodes.map(|(all, _)| all));
+        out.put(&families::SPACE_INODES_FREE, &labels, inodes.map(|(_, free)| free));
     }
 }

@@ -40,6 +40,7 @@ pub fn exposition(snapshot: &Snapshot, owners: &Owners, settings: &Settings) -> 
             Part::LustreJobs(jobs) => filesystems::lustre_jobs(&mut out, jobs, settings.jobs_max),
             Part::Gpfs(all) => filesystems::gpfs(&mut out, all),
             Part::Beegfs(all) => filesystems::beegfs(&mut out, all),
+            Part::Spaces(spaces) => machine::spaces(&mut out, spaces),
             Part::Nfs(mounts) => filesystems::nfs(&mut out, mounts),
         }
     }

@@ -5,6 +5,7 @@ const NONE: &[&str] = &[];
 const DEVICE: &[&str] = &["device"];
 const DIRECTION: &[&str] = &["device", "direction"];
 const DEVICE_REASON: &[&str] = &["device", "reason"];
+const MOUNTED: &[&str] = &["device", "fstype", "mountpoint"];
 const PORT: &[&str] = &["device", "port"];
 const PORT_COUNTER: &[&str] = &["device", "port", "counter"];
 const PROCESS: &[&str] = &["pid", "name"];
@@ -118,6 +119,20 @@ families! {
         "Time that flushes took together."
     DISK_NOW Gauge Node "node_disk_io_now" "" DEVICE
         "Requests under way now."
+    SPACE_SIZE Gauge Node "node_filesystem_size_bytes" "bytes" MOUNTED
+        "How large a filesystem is."
+    SPACE_FREE Gauge Node "node_filesystem_free_bytes" "bytes" MOUNTED
+        "What is not in use of it."
+    SPACE_AVAILABLE Gauge Node "node_filesystem_avail_bytes" "bytes" MOUNTED
+        "What others than root may still use of it."
+    SPACE_INODES Gauge Node "node_filesystem_files" "" MOUNTED
+        "Its inodes; no series where it makes them as they are needed."
+    SPACE_INODES_FREE Gauge Node "node_filesystem_files_free" "" MOUNTED
+        "Its inodes that are free."
+    SPACE_READ_ONLY Gauge Node "node_filesystem_readonly" "" MOUNTED
+        "1 where it takes no writes."
+    SPACE_ERROR Gauge Node "node_filesystem_device_error" "" MOUNTED
+        "1 where it does not answer."
     NETWORK_RX_BYTES Counter Node "node_network_receive_bytes_total" "bytes" DEVICE
         "Bytes that came."
     NETWORK_RX_PACKETS Counter Node "node_network_receive_packets_total" "" DEVICE
