@@ -78,7 +78,7 @@ pub use whatif::{
 };
 pub use why::{
     BesideRow, BesideView, NODES_NAMED, NodesView, PreemptedView, ReasonView, RunningJobsView,
-    StillView, Suggestion, TurnView, WhyPage, WhyQuery, WhyView,
+    StillView, Suggestion, ThereView, TurnView, WhyPage, WhyQuery, WhyView,
 };
 
 /// The most rows of one page.

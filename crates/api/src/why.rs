@@ -92,9 +92,25 @@ pub struct WhyView {
     /// Why it stands still, or that it gives up or gets nodes; absent where it simply runs or waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub still: Option<StillView>,
+    /// Why it waits where it was handed to: in that scheduler's word; absent where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub there: Option<ThereView>,
     /// A sentence about its end or its present state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+/// Why a job waits at the scheduler that it was handed to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ThereView {
+    /// The engine, `slurm`.
+    pub engine: String,
+    /// That scheduler's own word.
+    pub word: String,
+    /// When it expects to start it; absent where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>)]
+    pub expected_ms: Option<Timestamp>,
 }
 
 /// What a job that has its nodes is held up by.

@@ -88,6 +88,11 @@ fn explained(view: &WhyView, holders: &BTreeMap<u32, String>) -> String {
     if !view.message.is_empty() {
         let _ = writeln!(text, "  {}", view.message);
     }
+    if let Some(there) = &view.there {
+        let start = there.expected_ms.map(|at| format!(", and expects it at {}", say::instant(at)));
+        let (engine, word) = (&there.engine, &there.word);
+        let _ = writeln!(text, "  {engine} lets it wait: {word}{}", start.unwrap_or_default());
+    }
     if let Some(turn) = &view.turn {
         let _ = writeln!(text, "  {}", turns(turn));
     }

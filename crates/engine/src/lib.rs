@@ -68,8 +68,24 @@ pub trait Engine: Send + Sync {
     /// repeated.
     fn execute(&self, fence: u64, order: &Order) -> Result<(), EngineError>;
 
+    /// Why an attempt that it took has not started, as the scheduler behind it said last; `None`
+    /// where there is none behind it, or it says nothing. Asks nobody.
+    fn waits(&self, job: JobId, attempt: u32) -> Option<Waits> {
+        let _ = (job, attempt);
+        None
+    }
+
     /// Tells `sink` of changes from now on. Called once, before the first order.
     fn watch(&self, sink: Arc<dyn Fn(Observation) + Send + Sync>);
+}
+
+/// Why an attempt waits for the scheduler behind an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// Its own word for it.
+    pub word: String,
+    /// When it expects to start it, where it says so.
+    pub expected: Option<Timestamp>,
 }
 
 /// What an engine can do.

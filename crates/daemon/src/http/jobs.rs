@@ -329,6 +329,13 @@ fn why_view(app: &App, known: &Known, id: JobId, tasks: &[u32]) -> Option<WhyVie
             times: job.preemptions,
         }
     });
+    if job.state == JobState::Starting {
+        view.there = app.others.iter().find_map(|engine| {
+            let waits = engine.waits(id, job.attempt)?;
+            let (engine, word, expected_ms) = (engine.name().0, waits.word, waits.expected);
+            Some(muster_api::ThereView { engine, word, expected_ms })
+        });
+    }
     view.still = super::still::still(&known.state, job);
     view.turn = app.reasons.turn_of(&known.state, id).map(|turn| muster_api::TurnView {
         runs: turn.runs,

@@ -5,9 +5,9 @@ use super::request::marked;
 use super::{Shared, foreign};
 use crate::read::{Answers, CALLS, CALLS_AGAIN, Cluster, JobRecord, JobStanding, understand};
 use crate::{Commands, SlurmError};
-use muster_engine::Observation;
 use muster_engine::book::{Attempt, Key, Phase};
 use muster_engine::now;
+use muster_engine::{Observation, Waits};
 use muster_model::{EndCause, ExitReport, Node, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
@@ -97,12 +97,17 @@ impl Shared {
         let present = seen.ask(&self.config.commands)?;
         let mut changed = self.recognise(&present);
         let mut gone = Vec::new();
+        let mut words = BTreeMap::new();
         for (&id, &key) in &asked {
             match present.job(id) {
-                Some(job) => changed |= self.take(key, job),
+                Some(job) => {
+                    changed |= self.take(key, job);
+                    words.extend(waits(job).map(|waits| (key, waits)));
+                }
                 None => gone.push((id, key)),
             }
         }
+        *self.words.lock().unwrap_or_else(PoisonError::into_inner) = words;
         changed |= self.look_up(&gone);
         changed |= self.take_nodes(seen, &present, since.is_some());
         seen.at = Some(Instant::now());
@@ -323,6 +328,13 @@ impl Shared {
         let book = self.book();
         book.iter().any(|(_, a)| a.is_open() && (a.phase == Phase::Accepted || a.stopping))
     }
+}
+
+/// Slurm's word for why a job waits.
+fn waits(job: &JobRecord) -> Option<Waits> {
+    let waits = job.standing() == JobStanding::Waiting;
+    let word = job.slurm_reason().filter(|_| waits)?.to_owned();
+    Some(Waits { word, expected: job.expected() })
 }
 
 /// True where a job that is over has run: one cancelled while it waited has its end as its start.

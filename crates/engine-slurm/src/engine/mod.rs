@@ -1,8 +1,8 @@
 //! The engine trait on a running Slurm: what the daemon sees of `sbatch`, `scancel` and `squeue`.
 
 use crate::{Commands, Pace, SlurmError};
-use muster_engine::{Capabilities, Engine, EngineError, Inventory, Observation, Order};
-use muster_model::{EngineName, Partition};
+use muster_engine::{Capabilities, Engine, EngineError, Inventory, Observation, Order, Waits};
+use muster_model::{EngineName, JobId, Partition};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -63,6 +63,8 @@ struct Shared {
     book: Mutex<Book>,
     /// One look at a time.
     seen: Mutex<Seen>,
+    /// Slurm's words for why attempts wait there.
+    words: Mutex<BTreeMap<Key, Waits>>,
     bell: Arc<Bell>,
     sink: Mutex<Option<Sink>>,
 }
@@ -84,6 +86,7 @@ impl SlurmEngine {
             sacct: config.commands.beside("sacct").ok(),
             book: Mutex::new(Book::open(&config.state_directory, JOURNAL).map_err(failed)?),
             seen: Mutex::new(Seen::default()),
+            words: Mutex::default(),
             bell: Arc::new(Bell::default()),
             sink: Mutex::new(None),
             config,
@@ -137,6 +140,11 @@ impl Engine for SlurmEngine {
         let shared = &self.shared;
         let nodes = shared.nodes().map_err(|error| shared.unreachable(error))?;
         Ok(shared.book().inventory(nodes))
+    }
+
+    fn waits(&self, job: JobId, attempt: u32) -> Option<Waits> {
+        let words = self.shared.words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.get(&Key { job, attempt }).cloned()
     }
 
     fn execute(&self, fence: u64, order: &Order) -> Result<(), EngineError> {

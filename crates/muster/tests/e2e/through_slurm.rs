@@ -4,8 +4,9 @@
 //! `MUSTER_TEST_SLURM_CONF`. Without it nothing is tested here.
 
 use crate::elsewhere::{self, Site};
-use crate::place::{said, until};
+use crate::place::{said, until, until_or};
 use std::path::PathBuf;
+use std::process::Command;
 
 /// A daemon with a Slurm.
 fn site() -> Option<Site> {
@@ -57,4 +58,27 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
         told.contains("FAILED").then_some(told)
     });
     assert!(told.contains("Slurm refused it: Invalid qos specification"), "{told}");
+}
+
+#[test]
+fn slurms_own_word_for_why_a_job_waits_there_is_told() {
+    let Some(site) = site() else { return };
+    let _daemon = site.start();
+    let conf = std::env::var_os("MUSTER_TEST_SLURM_CONF").unwrap();
+    let limit = |jobs: &str| {
+        let words = ["-i", "modify", "user", "root", "set", jobs];
+        let set = Command::new("sacctmgr").args(words).env("SLURM_CONF", &conf).output().unwrap();
+        assert!(set.status.success(), "{}", said(&set));
+    };
+    // A limit that only Slurm knows.
+    limit("MaxJobs=0");
+    let job = site.submit(&["--on", "slurm", "small.sh"]);
+    let told = until_or(|| {
+        let told = site.says(&["why", &job]);
+        told.contains("slurm lets it wait: AssocMaxJobsLimit").then_some(told)
+    });
+    limit("MaxJobs=-1");
+    assert!(told.is_some(), "{}", site.says(&["why", &job]));
+    until("it is over", || site.says(&["job", &job]).contains("COMPLETED").then_some(()));
+    assert!(!site.says(&["why", &job]).contains("lets it wait"));
 }
