@@ -25,4 +25,4 @@ pub use report::{Confidence, Finding, Report, Verdict, diagnose};
 pub use rules::{Condition, RULES, Rule, Test};
 pub use sample::{Gpu, Sample};
 pub use signals::{Signal, Signals, WINDOW_SECONDS_MIN};
-pub use tally::{Tally, Totals};
+pub use tally::{Standing, Tally, Totals};

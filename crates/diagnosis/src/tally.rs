@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::sample::{Gpu, Sample};
 
 /// What samples of one attempt add up to.
@@ -16,6 +18,22 @@ pub struct Tally {
     read: Option<f64>,
     written: Option<f64>,
     joules: Option<f64>,
+}
+
+/// What a tally is made of, for one that goes on where it ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Standing {
+    samples: u64,
+    gpus: usize,
+    busy: (f64, f64),
+    memory: Option<f64>,
+    read: Option<f64>,
+    written: Option<f64>,
+    joules: Option<f64>,
+    /// What the job's own counters said last.
+    own_read: Option<f64>,
+    own_written: Option<f64>,
 }
 
 /// The sums; what nobody could tell is `None`.
@@ -40,6 +58,44 @@ pub struct Totals {
 }
 
 impl Tally {
+    /// What it is made of.
+    pub fn standing(&self) -> Standing {
+        let last = self.last.as_ref();
+        Standing {
+            samples: self.samples,
+            gpus: self.gpus,
+            busy: self.busy,
+            memory: self.memory,
+            read: self.read,
+            written: self.written,
+            joules: self.joules,
+            own_read: last.and_then(|sample| sample.disk_read_bytes),
+            own_written: last.and_then(|sample| sample.disk_written_bytes),
+        }
+    }
+
+    /// One that goes on from there, where its first sample was taken at `first` and its next comes
+    /// after `at`. Of the time between, a job's own counters tell; a machine's, and power, do not.
+    pub fn resumed(standing: &Standing, first: f64, at: f64) -> Self {
+        let last = Sample {
+            at,
+            disk_read_bytes: standing.own_read,
+            disk_written_bytes: standing.own_written,
+            ..Sample::default()
+        };
+        Self {
+            first: Some(first),
+            last: Some(last),
+            samples: standing.samples,
+            gpus: standing.gpus,
+            busy: standing.busy,
+            memory: standing.memory,
+            read: standing.read,
+            written: standing.written,
+            joules: standing.joules,
+        }
+    }
+
     /// Takes a sample, newer than all before it.
     pub fn add(&mut self, sample: &Sample) {
         self.first = self.first.or(Some(sample.at));
@@ -134,6 +190,24 @@ mod tests {
             gpus: vec![gpu],
             ..Sample::default()
         }
+    }
+
+    #[test]
+    fn one_that_is_resumed_counts_nothing_twice_and_nothing_of_others_in_between() {
+        let mut tally = Tally::default();
+        tally.add(&sample(0.0, 100.0, 5_000.0, gpu(0.5, 0.3, 100.0, Some(10.0))));
+        tally.add(&sample(10.0, 300.0, 6_000.0, gpu(0.5, 0.6, 100.0, Some(30.0))));
+        let whole = tally.totals();
+        assert_eq!((whole.read_bytes, whole.gpu_joules), (Some(1_300.0), Some(20.0)));
+        // The clock of the next daemon shows something else; it was away for 20 seconds.
+        let mut next = Tally::resumed(&tally.standing(), 70.0, 100.0);
+        assert_eq!(next.standing(), tally.standing());
+        next.add(&sample(100.0, 450.0, 90_000.0, gpu(1.0, 0.1, 100.0, Some(90.0))));
+        next.add(&sample(110.0, 450.0, 90_500.0, gpu(1.0, 0.1, 100.0, Some(95.0))));
+        let found = next.totals();
+        assert_eq!(found.read_bytes, Some(1_300.0 + 150.0 + 500.0));
+        assert_eq!((found.gpu_joules, found.gpu_memory), (Some(25.0), Some(0.6)));
+        assert_eq!((found.seconds, found.samples, found.gpu_busy), (40.0, 4, Some(0.75)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Accounting is the store's; these are figures beside it, and a job without them is still told of.
 
 use muster_api::{DiagnosisView, SeriesView};
+use muster_diagnosis::Standing;
 use muster_model::{Job, JobId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -36,6 +37,9 @@ pub(crate) struct Watched {
     /// What it did over time; files of earlier releases are without.
     #[serde(default)]
     pub(crate) series: SeriesView,
+    /// What its totals are made of, for a daemon that goes on from here.
+    #[serde(default)]
+    pub(crate) standing: Option<Standing>,
 }
 
 impl Watched {
@@ -102,7 +106,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::{FILES_MAX, Kept, Watched};
-    use muster_diagnosis::{Course, Gpu, Line, POINTS_MAX, Sample};
+    use muster_diagnosis::{Course, Gpu, Line, POINTS_MAX, Sample, Standing};
     use muster_model::{Job, Timestamp};
 
     /// The most bytes of a file, with every line of a graph and every finding.
@@ -165,6 +169,7 @@ mod tests {
             gpu_joules: Some(u64::MAX),
             diagnosis: super::super::report::diagnosis(&job, &[]),
             series,
+            standing: Some(Standing::default()),
         };
         let dir = tempfile::tempdir().unwrap();
         let kept = Kept::new(dir.path().join("reports"));

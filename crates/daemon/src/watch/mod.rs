@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::identity;
 use bandwidth::Bandwidth;
 use kept::{Kept, Watched};
+use muster_api::DiagnosisView;
 use muster_control::command::Principal;
 use muster_diagnosis::{Course, IdleStretch, Sample, Tally};
 use muster_exporter::{Owner, Owners};
@@ -53,6 +54,8 @@ struct Ring {
     tally: Tally,
     /// What it did over its whole life.
     course: Course,
+    /// What a daemon before this one found.
+    earlier: Option<DiagnosisView>,
     /// How long its GPUs have done nothing, and how many it has.
     idle: IdleStretch,
     gpus: u32,
@@ -194,12 +197,20 @@ impl Watch {
         }
     }
 
-    /// What is remembered of a job's present attempt at the first look at it: its graph goes on
-    /// where a daemon before this one watched it.
+    /// What is remembered of a job's present attempt at the first look at it: its graph and its
+    /// totals go on where a daemon before this one watched it.
     fn ring(&self, job: &Job, at: f64) -> Ring {
-        let kept = self.kept.of(job);
-        let course = kept.map(|kept| series::resumed(&kept.series, at)).unwrap_or_default();
-        Ring { attempt: job.attempt, course, ..Ring::default() }
+        let attempt = job.attempt;
+        let Some(kept) = self.kept.of(job) else { return Ring { attempt, ..Ring::default() } };
+        let course = series::resumed(&kept.series, at);
+        let tally = match &kept.standing {
+            Some(standing) => {
+                let first = course.first().unwrap_or(at - kept.seconds as f64);
+                Tally::resumed(standing, first, at)
+            }
+            None => Tally::default(),
+        };
+        Ring { attempt, course, tally, earlier: Some(kept.diagnosis), ..Ring::default() }
     }
 
     /// Keeps what was seen of jobs that run, for a daemon after this one.
@@ -413,6 +424,42 @@ pub(crate) mod tests {
         let next = kept();
         next.sample(&again, 30);
         assert!(next.series(&again.jobs[&job.id]).lines.is_empty());
+    }
+
+    #[test]
+    fn a_jobs_totals_go_on_after_a_restart() {
+        let (dir, state) = (tempfile::tempdir().unwrap(), state());
+        let job = Arc::clone(&state.jobs[&JobId(7)]);
+        let watch = Watch::new("i".to_owned(), dir.path());
+        watch.sample(&state, 30);
+        let mut seen = watch.watched(&job).expect("seen");
+        // As it would be after half an hour.
+        let standing = serde_json::json!({ "samples": 60, "read": 5e9, "joules": 7e6 });
+        seen.standing = Some(serde_json::from_value(standing).unwrap());
+        seen.series.from_ms = crate::app::App::now().millis() - 1_800_000;
+        let kept = &seen.series;
+        let line = muster_api::LineView {
+            name: "cpu".to_owned(),
+            unit: "cpus".to_owned(),
+            values: vec![Some(1.0); 60],
+        };
+        seen.series = muster_api::SeriesView { step_ms: 30_000, lines: vec![line], ..kept.clone() };
+        seen.diagnosis.verdict = "fine".to_owned();
+        watch.kept.keep(job.id, &seen);
+        let next = Watch::new("i".to_owned(), dir.path());
+        next.sample(&state, 30);
+        let report = next.report(&state, &job);
+        assert!(report.read_bytes.is_some_and(|bytes| bytes >= 5_000_000_000), "{report:?}");
+        assert!(report.gpu_joules.is_some_and(|joules| joules >= 7_000_000), "{report:?}");
+        assert!((1_790..1_900).contains(&report.watched_s), "{report:?}");
+        // What was found stands until more is seen.
+        assert_eq!(report.diagnosis.map(|found| found.verdict).as_deref(), Some("fine"));
+        // A file of an earlier release has no totals to go on from: they begin anew.
+        seen.standing = None;
+        watch.kept.keep(job.id, &seen);
+        let next = Watch::new("i".to_owned(), dir.path());
+        next.sample(&state, 30);
+        assert_eq!(next.report(&state, &job).gpu_joules, None);
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub(super) fn watched(job: &Job, ring: &Ring, series: SeriesView) -> Watched {
     let thousandths = |share: Option<f64>| permille((share? * 1e6) as u64, 1_000_000);
     let whole = |amount: Option<f64>| amount.map(|amount| amount as u64);
     let samples: Vec<Sample> = ring.samples.iter().cloned().collect();
+    let now = diagnosis(job, &samples);
+    // What was found before a restart stands until more is seen.
+    let earlier = ring.earlier.as_ref().filter(|_| now.verdict == "too_short");
     Watched {
         attempt: job.attempt,
         submitted: job.submitted,
@@ -44,8 +47,9 @@ pub(super) fn watched(job: &Job, ring: &Ring, series: SeriesView) -> Watched {
         read_bytes: whole(totals.read_bytes),
         written_bytes: whole(totals.written_bytes),
         gpu_joules: whole(totals.gpu_joules),
-        diagnosis: diagnosis(job, &samples),
+        diagnosis: earlier.cloned().unwrap_or(now),
         series,
+        standing: Some(ring.tally.standing()),
     }
 }
 
