@@ -7,7 +7,7 @@ use muster_node_metrics::block::disks::{self, Disk};
 use muster_node_metrics::collector::{Outcome, Part, Snapshot};
 use muster_node_metrics::counter::Width;
 use muster_node_metrics::filesystems::space::Space;
-use muster_node_metrics::filesystems::{beegfs, gpfs, lustre, nfs};
+use muster_node_metrics::filesystems::{Rates, beegfs, gpfs, lustre, nfs};
 use muster_node_metrics::host::pressure::{Pressure, Pressures};
 use muster_node_metrics::network::ethtool::Card;
 use muster_node_metrics::network::infiniband::{self, Port};
@@ -125,16 +125,7 @@ impl Gap<'_> {
         let rates = earlier!(self, Lustre, is_it)
             .map(|before| lustre::rates(before, now, self.seconds))
             .unwrap_or_default();
-        StorageView {
-            kind: "lustre".to_owned(),
-            name: now.filesystem.clone(),
-            read: rates.read_bytes,
-            written: rates.written_bytes,
-            reads: rates.reads,
-            read_size: rates.read_size,
-            metadata: rates.metadata,
-            ..StorageView::default()
-        }
+        network("lustre", &now.filesystem, rates)
     }
 
     fn gpfs(&self, now: &gpfs::Filesystem) -> StorageView {
@@ -142,32 +133,15 @@ impl Gap<'_> {
             |one: &&gpfs::Filesystem| (&one.cluster, &one.name) == (&now.cluster, &now.name);
         let rates =
             earlier!(self, Gpfs, is_it).map(|before| gpfs::rates(before, now)).unwrap_or_default();
-        StorageView {
-            kind: "gpfs".to_owned(),
-            name: now.name.clone(),
-            read: rates.read_bytes,
-            written: rates.written_bytes,
-            reads: rates.reads,
-            read_size: rates.read_size,
-            metadata: rates.metadata,
-            ..StorageView::default()
-        }
+        network("gpfs", &now.name, rates)
     }
 
     fn beegfs(&self, servers: &str, now: &[beegfs::ClientCounts]) -> StorageView {
         let rates = earlier!(self, Beegfs, |(kind, _): &&(&str, _)| *kind == servers)
             .map(|(_, before)| beegfs::rates(before, now, self.seconds))
             .unwrap_or_default();
-        StorageView {
-            kind: "beegfs".to_owned(),
-            name: servers.to_owned(),
-            read: rates.read_bytes,
-            written: rates.written_bytes,
-            reads: rates.reads,
-            read_size: rates.read_size,
-            metadata: rates.operations.filter(|_| servers == "meta"),
-            ..StorageView::default()
-        }
+        let metadata = rates.metadata.filter(|_| servers == "meta");
+        network("beegfs", servers, Rates { metadata, ..rates })
     }
 
     fn nfs(&self, now: &nfs::Mount) -> StorageView {
@@ -232,6 +206,19 @@ impl Gap<'_> {
             lost: now.counter("link_downed"),
             ..LinkView::default()
         }
+    }
+}
+
+fn network(kind: &str, name: &str, rates: Rates) -> StorageView {
+    StorageView {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        read: rates.read_bytes,
+        written: rates.written_bytes,
+        reads: rates.reads,
+        read_size: rates.read_size,
+        metadata: rates.metadata,
+        ..StorageView::default()
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Rates;
 use crate::counter::{Change, Pair, changes, per, per_second};
 use crate::files::Skipped;
 
@@ -55,23 +56,8 @@ pub fn interval(value: u64) -> Change {
     if value > 1 << 63 { Change::Reset } else { Change::By(value) }
 }
 
-/// What servers of one kind did for all their clients, a second; a count that they do not keep (a
-/// metadata server reads nothing) is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rates {
-    /// Operations of all kinds.
-    pub operations: Option<f64>,
-    /// Reads.
-    pub reads: Option<f64>,
-    /// Bytes read; the tool counts whole MiB.
-    pub read_bytes: Option<f64>,
-    /// Bytes of one read.
-    pub read_size: Option<f64>,
-    /// Bytes written.
-    pub written_bytes: Option<f64>,
-}
-
-/// What went on between two readings, by what all clients add up to.
+/// What servers of one kind did between two readings, by what all clients add up to. Operations of
+/// all kinds are metadata on a metadata server, which reads nothing.
 pub fn rates(before: &[ClientCounts], after: &[ClientCounts], seconds: f64) -> Rates {
     let all = |clients: &[ClientCounts], name: &str| -> Option<u64> {
         clients.iter().find(|one| one.client == "Sum")?.counts.get(name).copied()
@@ -82,7 +68,7 @@ pub fn rates(before: &[ClientCounts], after: &[ClientCounts], seconds: f64) -> R
             .map(Change::count);
     let bytes = |mib: Option<u64>| mib.map(|mib| mib.saturating_mul(1 << 20));
     Rates {
-        operations: per_second(operations, seconds),
+        metadata: per_second(operations, seconds),
         reads: per_second(reads, seconds),
         read_bytes: per_second(bytes(read), seconds),
         read_size: per(bytes(read), reads),
@@ -118,14 +104,14 @@ mod tests {
             read("Sum: 3000 [sum] 300 [ops-rd] 150 [MiB-rd/s] 7 [MiB-wr/s]\n10.0.0.5 9 [sum]\n");
         let mib = 1_048_576.0;
         let found = rates(&before, &after, 10.0);
-        assert_eq!((found.operations, found.reads), (Some(200.0), Some(20.0)));
+        assert_eq!((found.metadata, found.reads), (Some(200.0), Some(20.0)));
         assert_eq!((found.read_bytes, found.written_bytes), (Some(10.0 * mib), Some(0.0)));
         assert_eq!(found.read_size, Some(mib / 2.0));
         // A server began anew; nothing is known of reads on a metadata server.
         assert_eq!(rates(&after, &before, 10.0), Rates::default());
         let meta = |sum: u64| read(&format!("Sum: {sum} [sum] 5 [open]\n"));
         let found = rates(&meta(0), &meta(50), 10.0);
-        assert_eq!((found.operations, found.read_bytes), (Some(5.0), None));
+        assert_eq!((found.metadata, found.read_bytes), (Some(5.0), None));
         assert_eq!(rates(&[], &meta(50), 10.0), Rates::default());
     }
 

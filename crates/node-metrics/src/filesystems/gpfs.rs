@@ -3,6 +3,7 @@
 //! The keywords are those of IBM's pages on mmpmon; bytes are 64 bits wide, everything else 32
 //! ("Counter sizes and counter wrapping"). Counters vanish at the unmount.
 
+use super::Rates;
 use crate::counter::{Change, Pair, changes, per, per_second};
 use crate::files::{ReadError, Skipped};
 
@@ -93,24 +94,8 @@ fn filesystem<'a>(
     Some((status, named.then_some(found)))
 }
 
-/// What this node did on one filesystem, a second.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rates {
-    /// Bytes read.
-    pub read_bytes: Option<f64>,
-    /// Bytes written.
-    pub written_bytes: Option<f64>,
-    /// Opens.
-    pub opens: Option<f64>,
-    /// Reads.
-    pub reads: Option<f64>,
-    /// Bytes of one read.
-    pub read_size: Option<f64>,
-    /// Opens, closes, readings of directories and updates of inodes.
-    pub metadata: Option<f64>,
-}
-
-/// What happened between two answers, by their own clock.
+/// What happened between two answers, by their own clock; metadata are opens, closes, readings of
+/// directories and updates of inodes.
 pub fn rates(before: &Filesystem, after: &Filesystem) -> Rates {
     let same = (&before.cluster, &before.name) == (&after.cluster, &after.name);
     let passed = before.at_us.zip(after.at_us).and_then(|(from, to)| to.checked_sub(from));
@@ -131,7 +116,6 @@ pub fn rates(before: &Filesystem, after: &Filesystem) -> Rates {
     Rates {
         read_bytes: per_second(read, seconds),
         written_bytes: per_second(written, seconds),
-        opens: per_second(opens, seconds),
         reads: per_second(reads, seconds),
         read_size: per(read, reads),
         metadata: per_second(metadata(), seconds),
@@ -156,9 +140,10 @@ mod tests {
         let found = of(BEFORE, AFTER);
         assert_eq!((found.read_bytes, found.reads), (Some(4e6), Some(10_000.0)));
         assert_eq!((found.read_size, found.written_bytes), (Some(400.0), Some(0.0)));
-        assert_eq!(found.opens, Some(10_000.0 / 60.0));
+        // As many opens as closes, and no other.
+        assert_eq!(found.metadata, Some(20_000.0 / 60.0));
         // After a new mount the wide ones fell too.
-        assert_eq!(of(BEFORE, &AFTER.replace("8240000000", "5")).opens, None);
+        assert_eq!(of(BEFORE, &AFTER.replace("8240000000", "5")).metadata, None);
     }
 
     #[test]
@@ -186,7 +171,7 @@ mod tests {
             ..super::Filesystem::default()
         };
         let rates = super::rates(&at(9_000_000, 1), &at(4_000_000, 5_000));
-        assert_eq!(rates, super::Rates::default());
+        assert_eq!(rates, Rates::default());
         assert_eq!(super::rates(&at(9_000_000, 1), &at(9_000_000, 5_000)).read_bytes, None);
         let later = super::rates(&at(9_000_000, 1_000), &at(11_000_000, 5_000));
         assert_eq!(later.read_bytes, Some(2_000.0));

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::Rates;
 use crate::counter::{Change, Pair, changes, per, per_second};
 use crate::files::{ReadError, Skipped, names, read};
 
@@ -160,27 +161,6 @@ fn operation(line: &str) -> Option<(String, Operation)> {
     Some((name.to_owned(), Operation { count, unit: unit.to_owned(), sum }))
 }
 
-/// What one mount did, a second, and how large its reads are.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rates {
-    /// Read calls.
-    pub reads: Option<f64>,
-    /// Bytes read.
-    pub read_bytes: Option<f64>,
-    /// Bytes of one read.
-    pub read_size: Option<f64>,
-    /// Write calls.
-    pub writes: Option<f64>,
-    /// Bytes written.
-    pub written_bytes: Option<f64>,
-    /// Opens.
-    pub opens: Option<f64>,
-    /// Microseconds of one open.
-    pub open_us: Option<f64>,
-    /// Everything in [`METADATA`].
-    pub metadata: Option<f64>,
-}
-
 /// What one mount did between two readings; by Lustre's own time where it is told, else over so
 /// many seconds.
 pub fn rates(before: &ClientStats, after: &ClientStats, seconds: f64) -> Rates {
@@ -198,13 +178,11 @@ pub fn rates(before: &ClientStats, after: &ClientStats, seconds: f64) -> Rates {
         let after = after.sum(name, unit);
         Pair::wide(after.and(before.sum(name, unit).or(Some(0))), after)
     };
-    let [reads, read_bytes, writes, written, opens, open_us] = changes([
+    let [reads, read_bytes, _, written] = changes([
         pair("read_bytes"),
         sum("read_bytes", "bytes"),
         pair("write_bytes"),
         sum("write_bytes", "bytes"),
-        pair("open"),
-        sum("open", "usecs"),
     ])
     .map(Change::count);
     let metadata = METADATA.iter().try_fold(0, |total, name| match changes([pair(name)])[0] {
@@ -216,10 +194,7 @@ pub fn rates(before: &ClientStats, after: &ClientStats, seconds: f64) -> Rates {
         reads: per_second(reads, seconds),
         read_bytes: per_second(read_bytes, seconds),
         read_size: per(read_bytes, reads),
-        writes: per_second(writes, seconds),
         written_bytes: per_second(written, seconds),
-        opens: per_second(opens, seconds),
-        open_us: per(open_us, opens),
         metadata: per_second(metadata, seconds),
     }
 }
@@ -248,11 +223,7 @@ mod tests {
         let found = rates(&before, &after, 61.0);
         assert_eq!((found.reads, found.read_size), (Some(3_000.0), Some(8_192.0)));
         assert_eq!(found.read_bytes, Some(24_576_000.0));
-        assert_eq!(
-            (found.opens, found.open_us, found.metadata),
-            (Some(2_950.0), Some(400.0), Some(2_950.0))
-        );
-        assert_eq!(found.writes, None);
+        assert_eq!((found.metadata, found.written_bytes), (Some(2_950.0), None));
         // Cleared in between.
         assert_eq!(rates(&after, &before, 60.0).reads, None);
     }
