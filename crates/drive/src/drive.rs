@@ -251,7 +251,9 @@ impl Drive {
         let Some(partition) = error.partition().map(str::to_owned) else { return Err(error) };
         let lost = BTreeSet::from([partition.clone()]);
         // Where Slurm cannot be told now, its lease lapses.
-        let mut happened = tidied(&self.commands, &lost, now).ok().flatten().unwrap_or_default();
+        let tidy = |cluster| tidied(&self.commands, &cluster, &lost).ok().flatten();
+        let cluster = read(&self.commands, now).ok();
+        let mut happened = cluster.and_then(tidy).unwrap_or_default();
         self.settings.partitions.remove(&partition);
         if self.settings.partitions.is_empty() {
             return Err(error);

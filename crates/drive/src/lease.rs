@@ -138,7 +138,8 @@ pub fn hand_back(
 ) -> Result<Vec<Happened>, DriveError> {
     let mut happened = Vec::new();
     for _ in 0..LOOKS {
-        let Some(more) = tidied(commands, partitions, clock())? else { break };
+        let cluster = read(commands, clock())?;
+        let Some(more) = tidied(commands, &cluster, partitions)? else { break };
         happened.extend(more);
         pause(MIDST);
     }
@@ -148,14 +149,13 @@ pub fn hand_back(
 /// Does it once; what came of it, or `None` where nothing was left to do.
 ///
 /// # Errors
-/// [`DriveError::Slurm`] where Slurm cannot be asked.
+/// [`DriveError::Slurm`] where Slurm cannot be told.
 pub(crate) fn tidied(
     commands: &Commands,
+    cluster: &Cluster,
     partitions: &BTreeSet<String>,
-    now: Timestamp,
 ) -> Result<Option<Vec<Happened>>, DriveError> {
-    let cluster = read(commands, now)?;
-    let mut acts = cuts(&cluster, partitions);
+    let mut acts = cuts(cluster, partitions);
     let driven = cluster.driven(partitions, &BTreeSet::new());
     let marked = driven.targets.values().filter(|target| target.marked);
     let back: BTreeMap<String, Target> =
@@ -196,6 +196,7 @@ pub fn give_back_lapsed(
     pause: &dyn Fn(Duration),
 ) -> Vec<Happened> {
     let mut first: Option<BTreeMap<String, Timestamp>> = None;
+    let mut happened = Vec::new();
     loop {
         // A Slurm that does not answer is waited for.
         if let Ok(cluster) = read(commands, clock()) {
@@ -205,13 +206,12 @@ pub fn give_back_lapsed(
                 first.get(partition).is_none_or(|before| end > before)
             };
             if ends.is_empty() || ends.iter().any(taken) {
-                return Vec::new();
-            }
-            if ends.values().all(|end| *end <= cluster.now)
-                && let Ok(happened) = hand_back(commands, partitions, clock, pause)
-            {
                 return happened;
             }
+            // By what was just read: whoever takes over next is not to lose what is theirs.
+            let over = |(_, end): &(&String, &Timestamp)| **end <= cluster.now;
+            let lapsed = ends.iter().filter(over).map(|(partition, _)| partition.clone()).collect();
+            happened.extend(tidied(commands, &cluster, &lapsed).ok().flatten().unwrap_or_default());
         }
         pause(MIDST);
     }
