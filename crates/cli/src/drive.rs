@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand, ValueEnum};
 use muster_drive::{By, Drive as Driving, DriveError, Happened, Lapse, Settings, Turn};
 use muster_engine_slurm::read::{CALLS_AGAIN, read};
-use muster_engine_slurm::{Commands, Pace, SlurmError};
+use muster_engine_slurm::{Commands, Pace, Rest, SlurmError};
 use muster_model::{Seconds, Timestamp};
 
 use crate::interrupt;
@@ -65,6 +65,10 @@ pub(crate) struct SlurmArgs {
     /// The slurm.conf of the Slurm to drive, in place of the machine's
     #[arg(long, value_name = "FILE")]
     conf: Option<PathBuf>,
+    /// Read from this slurmrestd, unix:/path or http://host:port (token in SLURM_JWT), and from the
+    /// commands only where it does not answer; what is told goes by the commands
+    #[arg(long, value_name = "URL")]
+    rest: Option<String>,
     /// Without muster Slurm decides again after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u32).range(20..=3600))]
@@ -170,7 +174,11 @@ fn slurm(args: &SlurmArgs) -> Outcome {
         ));
         pause(time, &ending);
     };
-    let commands = commands(args.conf.as_ref())?;
+    let mut commands = commands(args.conf.as_ref())?;
+    let rest = args.rest.as_deref().map(Rest::as_caller).transpose().map_err(failed)?;
+    if let Some(rest) = &rest {
+        commands = commands.with_rest(rest.clone());
+    }
     // Before anything is held there is who releases it.
     let watchdog = match args.by {
         ByWhat::Lease => None,
@@ -184,6 +192,7 @@ fn slurm(args: &SlurmArgs) -> Outcome {
     say::note(&format!(
         "{names}: muster decides. ^C gives back; without muster Slurm decides again {until}"
     ));
+    let mut passed_over = None;
     let mut pace = Pace::new(TURNS.0, TURNS.1, args.calls_per_minute).resting(REST_TIMES);
     while !ending.load(Ordering::Relaxed) {
         let begin = Instant::now();
@@ -197,6 +206,12 @@ fn slurm(args: &SlurmArgs) -> Outcome {
             Err(DriveError::Slurm(error)) => say::note(&format!("{error} [{}]", error.code())),
             Err(error) => return Err(failed(error)),
         }
+        // Told as often as it changes.
+        let trouble = rest.as_ref().and_then(Rest::trouble);
+        if let Some(trouble) = trouble.as_ref().filter(|new| passed_over.as_ref() != Some(*new)) {
+            say::note(&format!("{trouble} [{}]; the commands were asked instead", trouble.code()));
+        }
+        passed_over = trouble;
         // However slow Slurm is, the lease has to be extended in time.
         let rest = pace.after(changed, CALLS_AGAIN, begin.elapsed());
         pause(rest.min(Duration::from_secs(u64::from(args.lease)) / 4), &ending);
@@ -297,8 +312,11 @@ fn stop(args: &WhichArgs) -> Outcome {
         }
         return Ok(0);
     }
-    let happened =
-        muster_drive::hand_back(&commands, &which, &now, &std::thread::sleep).map_err(failed)?;
+    let happened = if args.lapsed {
+        muster_drive::give_back_lapsed(&commands, &which, &now, &std::thread::sleep)
+    } else {
+        muster_drive::hand_back(&commands, &which, &now, &std::thread::sleep).map_err(failed)?
+    };
     tell(&Turn { at_ms: now(), happened, ..Turn::default() }, false)?;
     let names: Vec<String> = which.into_iter().collect();
     say::note(&format!("{}: Slurm decides again; running jobs go on", names.join(", ")));

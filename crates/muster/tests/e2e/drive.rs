@@ -5,6 +5,7 @@
 
 mod faults;
 mod hold;
+mod rest;
 
 use crate::place::until;
 use std::collections::BTreeSet;
@@ -72,11 +73,13 @@ impl Bed {
     }
 
     fn drive_by(&self, partitions: &[&str], by: &str) -> Driver {
+        self.drive_with(partitions, &["--by", by])
+    }
+
+    fn drive_with(&self, partitions: &[&str], words: &[&str]) -> Driver {
         let log = std::fs::File::create(self.dir.join("drive.log")).unwrap();
-        let mut command = self.command(
-            env!("CARGO_BIN_EXE_muster"),
-            &["drive", "slurm", "--lease", "20", "--by", by],
-        );
+        let all = [&["drive", "slurm", "--lease", "20"], words].concat();
+        let mut command = self.command(env!("CARGO_BIN_EXE_muster"), &all);
         command.args(partitions.iter().flat_map(|name| ["--partition", name]));
         command.stdout(log.try_clone().unwrap()).stderr(log);
         let driver = Driver(command.spawn().unwrap());
