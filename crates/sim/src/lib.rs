@@ -12,6 +12,7 @@ pub mod confidence;
 mod cycle;
 mod draw;
 pub mod generate;
+mod openb;
 pub mod placement;
 mod rename;
 pub mod report;

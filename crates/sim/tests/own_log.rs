@@ -81,7 +81,7 @@ fn replayed(lab: &Lab, policy: Option<Instead>) -> (BTreeMap<JobId, Timestamp>, 
     for event in &lab.log {
         log.add(event.clone()).unwrap();
     }
-    let (counts, _) = log.finish().unwrap();
+    let counts = log.finish().unwrap().counts;
     (starts, counts)
 }
 

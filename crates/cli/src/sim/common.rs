@@ -23,8 +23,16 @@ use crate::say::{Failure, note};
 #[derive(Args)]
 pub(super) struct Common {
     /// The trace, in the Standard Workload Format, packed by gzip or not; or the state directory of
-    /// muster, or its database
+    /// muster, or its database; or, with --machine, a list of pods with times
     pub(super) trace: PathBuf,
+    /// The nodes of a list of pods: both are lists of the openb trace (nodes: sn,cpu_milli,memory_mib,
+    /// gpu,model; pods: cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time,
+    /// scheduled_time and perhaps gpu_spec), packed or not
+    #[arg(long, value_name = "FILE")]
+    pub(super) machine: Option<PathBuf>,
+    /// Pods come so many times as fast as in their list
+    #[arg(long, default_value_t = 1.0, value_name = "X", value_parser = times, requires = "machine")]
+    pub(super) faster: f64,
     /// What jobs say of their run times: what they asked for, what they run, twice what they asked
     /// for, or what is learned of their user's last jobs
     #[arg(long, value_enum)]
@@ -89,6 +97,16 @@ pub(super) struct Common {
 fn amount(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if number.is_finite() && number >= 0.0 { Ok(number) } else { Err("from 0 up".to_owned()) }
+}
+
+/// How many times as fast.
+fn times(text: &str) -> Result<f64, String> {
+    let number = amount(text)?;
+    if (0.001..=1e6).contains(&number) {
+        Ok(number)
+    } else {
+        Err("from 0.001 to 1000000".to_owned())
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -160,9 +178,9 @@ impl Run {
         Self { name: name.to_string(), policy, whole: false, jitter: None }
     }
 
-    /// A log under its own policy.
-    pub(super) fn as_logged() -> Self {
-        Self { name: "as logged".to_owned(), policy: None, whole: false, jitter: None }
+    /// A log under its own policy, called so.
+    pub(super) fn of_log(name: &str) -> Self {
+        Self { name: name.to_owned(), policy: None, whole: false, jitter: None }
     }
 
     /// What is to hold in place of a log's policy.

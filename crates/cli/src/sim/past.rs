@@ -27,6 +27,8 @@ pub(super) enum Left {
     Trace(Counts),
     /// Of a log.
     Log(LogCounts),
+    /// Of lists of nodes and pods; so many pods never ran.
+    Lists(LogCounts, u64),
 }
 
 impl Left {
@@ -35,6 +37,7 @@ impl Left {
         match self {
             Self::Trace(counts) => tell_of(counts),
             Self::Log(counts) => own_log::tell_of(counts),
+            Self::Lists(counts, never_ran) => own_log::tell_of_lists(counts, *never_ran),
         }
     }
 
@@ -42,7 +45,7 @@ impl Left {
     pub(super) const fn log(&self) -> Option<LogCounts> {
         match self {
             Self::Trace(_) => None,
-            Self::Log(counts) => Some(*counts),
+            Self::Log(counts) | Self::Lists(counts, _) => Some(*counts),
         }
     }
 }
@@ -50,15 +53,22 @@ impl Left {
 impl<'a> Past<'a> {
     /// Opens what the words name.
     pub(super) fn open(common: &'a Common) -> Result<Self, Failure> {
-        let Some(database) = own_log::database(&common.trace) else {
-            return Ok(Self::Trace(common));
-        };
-        if common.is_of_traces_alone() {
+        let database = own_log::database(&common.trace);
+        if (database.is_some() || common.machine.is_some()) && common.is_of_traces_alone() {
             let text =
-                "--estimates, --mtbf and --processors are for traces, not for muster's own log";
+                "--estimates, --mtbf and --processors are for traces, not where nodes are known";
             return Err(Failure::usage(text));
         }
-        Ok(Self::Log(common, Box::new(Logged::open(database)?)))
+        let log = match (database, &common.machine) {
+            (Some(_), Some(_)) => {
+                let text = "--machine is for a list of pods; muster's own log knows its nodes";
+                return Err(Failure::usage(text));
+            }
+            (Some(database), None) => Logged::open(database)?,
+            (None, Some(nodes)) => Logged::of_lists(nodes, &common.trace, common.faster)?,
+            (None, None) => return Ok(Self::Trace(common)),
+        };
+        Ok(Self::Log(common, Box::new(log)))
     }
 
     /// The log, where it is one.
@@ -112,8 +122,8 @@ impl<'a> Past<'a> {
                     Ok(())
                 })?;
             }
-            Self::Log(..) => {
-                self.replay(&Run::as_logged(), watch, |done| {
+            Self::Log(_, log) => {
+                self.replay(&log.own_run(), watch, |done| {
                     add(done.job.submit, done.job.run * done.job.requested);
                     Ok(())
                 })?;

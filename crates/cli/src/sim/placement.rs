@@ -98,7 +98,10 @@ fn as_json(policy: Placing, runs: &[Filled]) -> serde_json::Value {
     })
 }
 
-fn read<T>(path: &Path, of: impl FnOnce(File) -> Result<T, TraceError>) -> Result<T, Failure> {
+pub(super) fn read<T>(
+    path: &Path,
+    of: impl FnOnce(File) -> Result<T, TraceError>,
+) -> Result<T, Failure> {
     let read = || of(File::open(path)?);
     let wrong =
         |error: TraceError| Failure::new(format!("{}: {}: {error}", path.display(), error.code()));

@@ -12,6 +12,7 @@ use muster_sim::twin::{self, Finished, LogCounts, PolicyName, Summary, UserSumma
 use serde_json::json;
 
 use super::common::{Common, Replayed, Run, at, cut_short};
+use super::own_log::Logged;
 use super::past::Past;
 use super::watch::{Watch, in_parallel};
 use crate::say::{self, Failure, Outcome, note, print};
@@ -79,9 +80,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Outcome {
     let row = |done: &Finished| out.as_mut().map_or(Ok(()), |out| out.add(done));
     let watch = Watch::begin();
     let past = Past::open(common)?;
-    let run = match args.policy {
-        None if past.log().is_some() => Run::as_logged(),
-        policy => Run::of(policy.unwrap_or(PolicyName::Muster)),
+    let run = match (args.policy, past.log()) {
+        (None, Some(log)) => log.own_run(),
+        (policy, _) => Run::of(policy.unwrap_or(PolicyName::Muster)),
     };
     watch.expect(past.size());
     let Replayed { summary, users, left, .. } = watch.show(|| past.replay(&run, &watch, row))?;
@@ -109,8 +110,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome {
     let watch = Watch::begin();
     let past = Past::open(common)?;
     let mut runs: Vec<Run> = policies.into_iter().map(Run::of).collect();
-    if past.log().is_some() {
-        runs.insert(0, Run::as_logged());
+    if let Some(own) = past.log().map(Logged::own_run)
+        && !runs.iter().any(|run| run.name == own.name)
+    {
+        runs.insert(0, own);
     }
     watch.expect(past.size() * runs.len() as u64);
     let busiest = args.report.as_ref().map(|_| past.busiest_day(&watch)).transpose()?;
@@ -219,9 +222,10 @@ fn print_tables(rows: &[(&Summary, &[UserSummary])], by_user: bool) {
     let width = terminal_width();
     let summaries = || rows.iter().map(|(summary, _)| *summary);
     print(&table(summaries()).text(width));
-    let more = costs(summaries());
-    if !more.is_empty() {
-        print(&format!("\n{}", more.text(width)));
+    for more in [gpus(summaries()), costs(summaries())] {
+        if !more.is_empty() {
+            print(&format!("\n{}", more.text(width)));
+        }
     }
     if by_user {
         print(&format!("\n{}", users(rows).text(width)));
@@ -255,6 +259,22 @@ fn table<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Table {
             format!("{:.0}", one.average_wait_s),
             one.max_wait_s.to_string(),
             format!("{:.1}", one.utilisation * 100.0),
+        ]);
+    }
+    table
+}
+
+/// What became of GPUs; empty where nodes are not known or have none.
+fn gpus<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Table {
+    let mut table = Table::new(&["POLICY", ">GPUS", ">GIVEN %", ">USABLE %", ">FRAGMENTS %"]);
+    for (one, gpus) in summaries.filter_map(|one| one.gpus.map(|gpus| (one, gpus))) {
+        let percent = |part: f64| format!("{:.2}", part * 100.0);
+        table.row(vec![
+            one.policy.clone(),
+            format!("{:.0}", gpus.gpus),
+            percent(gpus.given),
+            percent(gpus.usable),
+            percent(gpus.fragmented),
         ]);
     }
     table

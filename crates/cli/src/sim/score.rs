@@ -100,9 +100,10 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
         format!("{:.0}", score.error_by_limits_s),
     ]);
     print(&table.text(terminal_width()));
-    let (before, after) = (score.before * 100.0, score.after * 100.0);
+    let [before, after, on_end] = [score.before, score.after, score.on_end].map(|p| p * 100.0);
     note(&format!(
-        "{} waiting jobs; {before:.1} % started before the interval, {after:.1} % after it",
+        "{} waiting jobs; {before:.1} % started before the interval, {after:.1} % after it, \
+         {on_end:.1} % at an end of it to the second (counted half)",
         score.jobs
     ));
     Ok(0)

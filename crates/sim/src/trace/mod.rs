@@ -9,7 +9,7 @@ mod table;
 
 pub use clean::{Cleaned, Cleaning, Counts, Oversized, Unrequested};
 pub use jitter::Jittered;
-pub use openb::{OpenbNode, OpenbPod, openb_nodes, openb_pods};
+pub use openb::{OpenbNode, OpenbPod, OpenbRun, OpenbRuns, openb_nodes, openb_pods, openb_runs};
 pub use sacct_json::sacct_json;
 pub use swf::{Header, LINE_BYTES_MAX, Swf, SwfJob};
 pub use table::{KEYS, Mapping, Table, write_swf, write_swf_header};

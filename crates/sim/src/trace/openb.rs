@@ -46,6 +46,26 @@ impl OpenbPod {
     }
 }
 
+/// A pod with its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenbRun {
+    /// What it asks for.
+    pub pod: OpenbPod,
+    /// When it came, seconds from the start of the trace.
+    pub submit: i64,
+    /// How long it ran, seconds.
+    pub run: i64,
+}
+
+/// The pods of a list with times, in the order in which they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenbRuns {
+    /// Those that ran.
+    pub runs: Vec<OpenbRun>,
+    /// So many were never scheduled and are left out: nobody knows how long they would have run.
+    pub never_ran: u64,
+}
+
 /// The lines of a list with the columns asked for.
 struct Lines<R> {
     reader: R,
@@ -95,11 +115,30 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn number<N: std::str::FromStr>(&self, words: &[String], at: usize) -> Result<N, TraceError> {
-        words[at].parse().map_err(|_| TraceError::Line {
+        words[at].parse().map_err(|_| self.wrong(words, at, "a whole number, at least 0"))
+    }
+
+    fn wrong(&self, words: &[String], at: usize, expected: &'static str) -> TraceError {
+        TraceError::Line {
             line: self.line,
             field: Field(Some((self.at[at].unwrap_or(0) + 1, self.names[at]))),
-            expected: "a whole number, at least 0",
+            expected,
             found: words[at].chars().filter(|c| !c.is_control()).take(40).collect(),
+        }
+    }
+
+    /// The pod of a line whose first four columns are what it asks for; `models` is the column of
+    /// GPU models.
+    fn pod(&self, words: &[String], models: usize) -> Result<OpenbPod, TraceError> {
+        let gpus: u32 = self.number(words, 2)?;
+        let part: u32 = self.number(words, 3)?;
+        let models = words[models].split('|').filter(|model| !model.is_empty());
+        Ok(OpenbPod {
+            cpu_milli: self.number(words, 0)?,
+            memory_mib: self.number(words, 1)?,
+            gpus,
+            gpu_milli: if gpus == 0 { 0 } else { part.clamp(1, 1000) },
+            models: models.map(str::to_owned).collect(),
         })
     }
 }
@@ -133,16 +172,43 @@ pub fn openb_pods(reader: impl BufRead) -> Result<Vec<OpenbPod>, TraceError> {
     let mut lines = Lines::new(reader, COLUMNS, 4)?;
     let mut pods = Vec::new();
     while let Some(words) = lines.next()? {
-        let gpus: u32 = lines.number(&words, 2)?;
-        let part: u32 = lines.number(&words, 3)?;
-        let models = words[4].split('|').filter(|model| !model.is_empty());
-        pods.push(OpenbPod {
-            cpu_milli: lines.number(&words, 0)?,
-            memory_mib: lines.number(&words, 1)?,
-            gpus,
-            gpu_milli: if gpus == 0 { 0 } else { part.clamp(1, 1000) },
-            models: models.map(str::to_owned).collect(),
-        });
+        pods.push(lines.pod(&words, 4)?);
     }
     if pods.is_empty() { Err(TraceError::Empty) } else { Ok(pods) }
+}
+
+/// Reads a list of pods with the instants at which they came (`creation_time`), started
+/// (`scheduled_time`) and were over (`deletion_time`), in seconds.
+///
+/// # Errors
+/// It cannot be read, a line is not of the format, or the list tells no times.
+pub fn openb_runs(reader: impl BufRead) -> Result<OpenbRuns, TraceError> {
+    const COLUMNS: &[&str] = &[
+        "cpu_milli",
+        "memory_mib",
+        "num_gpu",
+        "gpu_milli",
+        "creation_time",
+        "deletion_time",
+        "scheduled_time",
+        "gpu_spec",
+    ];
+    let mut lines = Lines::new(reader, COLUMNS, 7)?;
+    let mut all = OpenbRuns::default();
+    while let Some(words) = lines.next()? {
+        let pod = lines.pod(&words, 7)?;
+        if words[6].is_empty() {
+            all.never_ran += 1;
+            continue;
+        }
+        let [submit, end, start] = [4, 5, 6].map(|at| lines.number::<u32>(&words, at));
+        let (end, start) = (end?, start?);
+        let run = i64::from(end) - i64::from(start);
+        if run < 0 {
+            return Err(lines.wrong(&words, 5, "no less than scheduled_time"));
+        }
+        all.runs.push(OpenbRun { pod, submit: i64::from(submit?), run });
+    }
+    all.runs.sort_by_key(|one| one.submit);
+    if all.runs.is_empty() { Err(TraceError::Empty) } else { Ok(all) }
 }

@@ -1,6 +1,6 @@
 //! What a replay comes to.
 
-use super::{Costs, FaultCounts, Finished, Users};
+use super::{Costs, FaultCounts, Finished, GpuUse, Users};
 use serde::Serialize;
 
 /// Jobs that ran less count as having run so long, seconds (Feitelson's bound).
@@ -75,6 +75,9 @@ pub struct Summary {
     /// What broke, where something was to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<FaultCounts>,
+    /// What became of the GPUs, where the nodes are known and have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<GpuUse>,
     /// What it draws and costs, where somebody says what a processor does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
@@ -127,6 +130,7 @@ impl Totals {
             users: self.users.count(),
             jain_fairness_users: self.users.fairness(),
             faults: None,
+            gpus: None,
             costs: None,
         }
     }

@@ -13,20 +13,24 @@
 //! to is known to be over from the beginning of that instant: its processors are free for the
 //! submissions too. Where nodes break, that comes first.
 
+mod cluster;
 mod costs;
 mod faults;
 mod foresee;
+mod gpus;
 mod metrics;
 mod named;
 mod own;
 mod users;
 
+pub use cluster::{ClusterLog, cluster_log};
 pub use costs::{Costs, Rates};
 pub use faults::{FaultCounts, Faults};
 pub use foresee::{Foreseeing, Foreseen, QUANTILES, Score, foresee, score};
+pub use gpus::GpuUse;
 pub use metrics::{BOUND_S, Summary, Totals};
 pub use named::{Estimates, NAMES, PolicyName, UnknownPolicy, learned};
-pub use own::{Instead, LogCounts, LoggedRuns, OwnLog};
+pub use own::{Ended, Instead, LogCounts, LoggedRuns, OwnLog};
 pub use users::{UserSummary, Users};
 
 use crate::trace::{SwfJob, TraceError};

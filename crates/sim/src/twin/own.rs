@@ -7,6 +7,7 @@
 //! its whole limit and is in no figure.
 
 use super::Finished;
+use super::gpus::{Asks, GpuUse, Meter, NodeAsk};
 use crate::trace::SwfJob;
 use muster_model::{
     ApplyError, Availability, EndCause, Event, EventKind, ExitStatus, Hold, Job, JobId, JobState,
@@ -28,6 +29,7 @@ pub struct LoggedRuns {
     runs: BTreeMap<JobId, LoggedRun>,
     events: u64,
     policy: Arc<Policy>,
+    asks: Asks,
 }
 
 /// What holds in place of a log's policy.
@@ -77,13 +79,27 @@ impl LoggedRuns {
         &self.policy
     }
 
+    /// Takes up how long a job runs that ends well.
+    pub(super) fn add_run(&mut self, job: JobId, ms: u64) {
+        let (status, cause) = (ExitStatus::default(), EndCause::Exited);
+        self.runs.insert(job, LoggedRun { ms, status, cause });
+    }
+
+    /// Takes up what a job asks of a node.
+    pub(super) fn add_ask(&mut self, ask: Option<NodeAsk>) {
+        if let Some(ask) = ask {
+            *self.asks.entry(ask).or_default() += 1;
+        }
+    }
+
     /// Takes up an event of the log.
     pub fn add(&mut self, event: &Event) {
         self.events += 1;
         match &event.kind {
             EventKind::PolicySet { policy } => self.policy = Arc::new((**policy).clone()),
-            EventKind::JobPlaced { job, .. } => {
+            EventKind::JobPlaced { job, placement, .. } => {
                 self.placed.insert(*job, event.at);
+                placement.nodes.iter().for_each(|share| self.add_ask(NodeAsk::of(share)));
             }
             EventKind::JobExited { job, report, .. } => {
                 let Some(placed) = self.placed.remove(job) else { return };
@@ -116,7 +132,18 @@ pub struct OwnLog<F> {
     /// When somebody is free to start, or a reservation begins or ends.
     wakes: BTreeSet<Timestamp>,
     counts: LogCounts,
+    gpus: Meter,
     finished: F,
+}
+
+/// What a log came to.
+pub struct Ended {
+    /// What could not be replayed as it was.
+    pub counts: LogCounts,
+    /// The state at its end.
+    pub state: State,
+    /// What became of the GPUs, where there were any.
+    pub gpus: Option<GpuUse>,
 }
 
 impl<F> Stage for OwnLog<F> {
@@ -132,9 +159,32 @@ impl<F> Stage for OwnLog<F> {
 
     fn apply(&mut self, kind: EventKind) -> Result<(), ApplyError> {
         let event = Event { at: self.now, kind };
+        let mut nodes = nodes_of(&self.state, &event.kind);
         self.state.apply(&event)?;
         self.planner.observe_event(&event, &self.state);
+        if matches!(event.kind, EventKind::JobSubmitted { .. }) {
+            self.gpus.submitted(self.now);
+        }
+        nodes.append(&mut nodes_of(&self.state, &event.kind));
+        if !nodes.is_empty() {
+            self.gpus.changed(&self.state, &nodes, self.now);
+        }
         Ok(())
+    }
+}
+
+/// The nodes of which an event may change what is left.
+fn nodes_of(state: &State, kind: &EventKind) -> BTreeSet<NodeId> {
+    match kind {
+        EventKind::NodeSet { node } => [node.id].into(),
+        EventKind::NodeRemoved { node }
+        | EventKind::NodeAvailability { node, .. }
+        | EventKind::NodeDrain { node, .. } => [*node].into(),
+        _ => {
+            let job = kind.job().and_then(|id| state.job(id));
+            let placement = job.and_then(|job| job.placement.as_ref());
+            placement.iter().flat_map(|placement| &placement.nodes).map(|one| one.node).collect()
+        }
     }
 }
 
@@ -145,6 +195,7 @@ impl<F: FnMut(&Finished) -> std::io::Result<()>> OwnLog<F> {
             planner: Planner::new(&begin),
             now: begin.now,
             state: begin,
+            gpus: Meter::new(&logged.asks),
             logged,
             instead,
             ends: BTreeSet::new(),
@@ -153,6 +204,8 @@ impl<F: FnMut(&Finished) -> std::io::Result<()>> OwnLog<F> {
             counts: LogCounts::default(),
             finished,
         };
+        let nodes = log.state.nodes.keys().copied().collect();
+        log.gpus.changed(&log.state, &nodes, log.now);
         let active: Vec<JobId> = log.state.index.active.iter().copied().collect();
         for job in active {
             log.expect_end(job);
@@ -216,9 +269,9 @@ impl<F: FnMut(&Finished) -> std::io::Result<()>> OwnLog<F> {
     ///
     /// # Errors
     /// As [`Self::add`].
-    pub fn finish(mut self) -> Result<(LogCounts, State), super::TwinError> {
+    pub fn finish(mut self) -> Result<Ended, super::TwinError> {
         self.pass(Timestamp::NEVER)?;
-        Ok((self.counts, self.state))
+        Ok(Ended { counts: self.counts, state: self.state, gpus: self.gpus.used() })
     }
 
     /// What of the log is an input: `None` for what is decided anew, and for the answers to that.
