@@ -35,7 +35,11 @@ pub(super) fn array(binary: &Path, scale: Scale) -> Result<Vec<Figure>, String> 
     client.wait(job)?;
     let rate = f64::from(scale.tasks) / begin.elapsed().as_secs_f64();
     drop(instance);
-    let beside = if scale.tasks >= PEER_TASKS { peer::hyperqueue(scale.tasks, bare) } else { None };
+    let beside = if scale.tasks >= PEER_TASKS {
+        peer::hyperqueue(scale.tasks, bare, rate)
+    } else {
+        Vec::new()
+    };
     let own = [
         Figure::baseline("bare loop", bare, "processes/s", "bash forks true and waits, one by one"),
         Figure::bounded(
