@@ -27,7 +27,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  demo [--keep]                          builds muster and runs a training pipeline here
+  demo [--keep] [--page]                 builds muster and runs a training pipeline here
   test [--long] [--only STAGE[,STAGE]]   every check, timed, with a table at the end
   bench [--only NAME] [--json FILE]      the figures that must hold, as table and JSON
   bench topology                         ring bandwidth of placements, by a model
