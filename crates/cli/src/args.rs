@@ -388,7 +388,7 @@ pub(crate) struct HistoryArgs {
     /// Jobs submitted before then
     #[arg(long, short = 'E', value_name = "WHEN")]
     pub(crate) until: Option<String>,
-    /// The newest so many jobs, 0 for all [default: 1000, with --json all]
+    /// The newest so many jobs of that time, 0 for all of them [default: 1000, with --json all]
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<usize>,
     /// As JSON

@@ -29,12 +29,26 @@ const YIELDS: &[Yield] = &[
 
 /// The instant that a word of a command names: `2026-12-01`, `now-7days`, `today`.
 pub(crate) fn said(text: &str) -> Result<Timestamp, Failure> {
+    if text.eq_ignore_ascii_case("yesterday") {
+        return yesterday(say::now(), &TimeZone::system());
+    }
     // "today" alone is this day's beginning here, not this moment.
     let text = if text.eq_ignore_ascii_case("today") { "00:00" } else { text };
     let read = when::parse(text, say::now(), &TimeZone::system());
     let at = read.map_err(|problem| Failure::usage(problem.to_string()))?;
     let today = text.as_bytes().get(2) == Some(&b':') && at > say::now();
     Ok(if today { Timestamp::from_secs(at.secs() - 86_400) } else { at })
+}
+
+/// The beginning of the day before, which is not always 24 hours before that of today.
+fn yesterday(now: Timestamp, zone: &TimeZone) -> Result<Timestamp, Failure> {
+    let beginning = || {
+        let now =
+            jiff::Timestamp::from_millisecond(now.millis()).ok()?.to_zoned_datetime(zone.clone());
+        now.date().yesterday().ok()?.to_zoned_datetime(zone.clone()).ok()
+    };
+    let beginning = beginning().ok_or_else(|| Failure::usage("no calendar has that day"))?;
+    Ok(Timestamp::from_millis(beginning.timestamp().as_millisecond()))
 }
 
 /// Runs the command.
@@ -134,6 +148,18 @@ fn table(rows: &[HistoryRow]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn yesterday_begins_with_its_own_midnight() {
+        // Berlin went from summer to winter on 2026-10-25: that day has 25 hours.
+        let zone = jiff::tz::TimeZone::get("Europe/Berlin").expect("a zone");
+        let at = |text: &str| {
+            let at: jiff::Timestamp = text.parse().expect("an instant");
+            super::Timestamp::from_millis(at.as_millisecond())
+        };
+        let begun = super::yesterday(at("2026-10-26T10:00:00Z"), &zone).expect("a day");
+        assert_eq!(begun, at("2026-10-24T22:00:00Z"));
+    }
 
     #[test]
     fn the_newest_rows_are_kept() {
