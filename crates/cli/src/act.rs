@@ -67,9 +67,23 @@ fn done(action: Action) -> &'static str {
     }
 }
 
-/// Reads names of jobs.
+/// Reads names of jobs, in a word each or listed in one: `1,2`, `900_[1-3,7],901`.
 pub(crate) fn jobs(words: &[String]) -> Result<Vec<JobRef>, Failure> {
-    words.iter().map(|word| job(word)).collect()
+    words.iter().flat_map(|word| listed(word)).map(job).collect()
+}
+
+/// The parts between commas; those inside brackets belong to a name.
+fn listed(word: &str) -> Vec<&str> {
+    let mut inside = false;
+    let parts = word.split(|letter| {
+        inside = match letter {
+            '[' => true,
+            ']' => false,
+            _ => inside,
+        };
+        letter == ',' && !inside
+    });
+    parts.collect()
 }
 
 /// Reads the name of a job.
@@ -123,6 +137,18 @@ pub(crate) fn exit_code(ends: &[JobEnd]) -> i32 {
 mod tests {
     use super::*;
     use muster_model::ExitStatus;
+
+    #[test]
+    fn jobs_are_listed_in_words_and_in_one() {
+        let listed = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let jobs = super::jobs(&words).expect("jobs");
+            jobs.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(listed(&["1,2", "3"]), ["1", "2", "3"]);
+        assert_eq!(listed(&["900_[1-3,7],901"]).len(), 2);
+        assert!(super::jobs(&["1,,2".to_owned()]).is_err());
+    }
 
     #[test]
     fn the_highest_code_wins() {

@@ -233,7 +233,7 @@ pub(crate) struct RunArgs {
 /// Jobs by name.
 #[derive(Args)]
 pub(crate) struct Jobs {
-    /// Jobs: 12, 900_3, 900_[1-3], 12+1
+    /// Jobs: 12, 900_3, 900_[1-3], 12+1, or several as 12,13
     #[arg(required = true, value_name = "JOB")]
     pub(crate) jobs: Vec<String>,
     /// As JSON
