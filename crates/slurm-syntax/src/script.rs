@@ -6,6 +6,8 @@
 //! takes the next character as it is, and nothing is expanded. `#SBATCH hetjob` begins the next
 //! component of a heterogeneous job. A script starts with `#!`, has no NUL and no DOS line ends.
 
+use muster_model::nearest;
+
 use crate::problem::{Code, Diagnostic, Place, Problem, quoted};
 
 /// Largest script, in bytes (Slurm's default for `max_script_size`).
@@ -132,6 +134,12 @@ fn whole(script: &str) -> Option<Diagnostic> {
             .hint("convert it: sed -i 's/\\r$//' FILE");
         return at(line, column, problem);
     }
+    if script.starts_with("\u{feff}#!") {
+        let what = "the script begins with a byte order mark (UTF-8 BOM), which hides its #!";
+        let problem = Problem::new(Code::ScriptInterpreter, what)
+            .hint("take it off: sed -i '1s/^\\xEF\\xBB\\xBF//' FILE");
+        return at(1, 1, problem);
+    }
     if !script.starts_with("#!") {
         let problem = Problem::new(
             Code::ScriptInterpreter,
@@ -176,6 +184,11 @@ impl Reader {
                 format!("{} is a comment, not a directive", quoted(line.trim())),
             )
             .hint("directives begin in column one, without blanks: #SBATCH");
+            self.header.warnings.push(Diagnostic::at(place, None, problem));
+        } else if let Some(meant) = misspelt(line) {
+            let what = format!("{} is a comment, not a directive", quoted(line.trim()));
+            let problem =
+                Problem::new(Code::WarnNotDone, what).hint(format!("did you mean #{meant}?"));
             self.header.warnings.push(Diagnostic::at(place, None, problem));
         } else if !line.trim_start().is_empty() && !line.trim_start().starts_with('#') {
             return false;
@@ -260,6 +273,15 @@ fn is_near_directive(line: &str) -> bool {
     let spaced =
         line.strip_prefix("# SBATCH").is_some_and(|rest| rest.trim_start().starts_with('-'));
     indented || spaced
+}
+
+/// The directive that a line of options begins with but for a slip: `#SBTACH --time=5`, `#sbatch -n1`.
+fn misspelt(line: &str) -> Option<&'static str> {
+    let (word, rest) = line.strip_prefix('#')?.split_once([' ', '\t'])?;
+    let option = rest.trim_start().strip_prefix('-')?;
+    let is_option = option.trim_start_matches('-').starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_word = word.chars().all(|letter| letter.is_ascii_alphabetic());
+    (is_option && is_word).then(|| nearest(word, ["SBATCH", "MUSTER"]))?
 }
 
 /// Splits the part of `line` from byte `start` on into words.
@@ -422,6 +444,35 @@ mod tests {
         let large = problem(&vec![b'x'; SCRIPT_BYTES_MAX + 1]);
         assert_eq!(large.what, "the script has more than 4194304 bytes");
         assert_eq!(text_of("한글".as_bytes()), Ok("한글"));
+    }
+
+    #[test]
+    fn a_slip_in_a_directive_is_told_and_a_comment_is_not() {
+        for (line, meant) in [
+            ("#SBTACH --time=5", "#SBATCH"),
+            ("#sbatch -n1", "#SBATCH"),
+            ("#SBACTH\t-n1", "#SBATCH"),
+            ("#BATCH -n1", "#SBATCH"),
+            ("#MUSTR --image=x", "#MUSTER"),
+        ] {
+            let header = read(&format!("#!/bin/sh\n{line}\n")).expect("good");
+            assert!(header.components[0].is_empty(), "{line}");
+            let [warning] = &header.warnings[..] else { panic!("{line}: {:?}", header.warnings) };
+            assert_eq!(warning.code, Code::WarnNotDone);
+            assert!(warning.hints[0].contains(meant), "{line}: {:?}", warning.hints);
+        }
+        for line in ["#SBTACH", "#batches - of data", "#see -h", "#BATCH 5", "#---", "# Master -n"]
+        {
+            let header = read(&format!("#!/bin/sh\n{line}\n")).expect("good");
+            assert!(header.warnings.is_empty(), "{line}: {:?}", header.warnings);
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_told() {
+        let errors = read("\u{feff}#!/bin/sh\n#SBATCH -n1\n").expect_err("bad");
+        assert_eq!(errors[0].code, Code::ScriptInterpreter);
+        assert!(errors[0].what.contains("byte order mark"), "{}", errors[0].what);
     }
 
     #[test]
