@@ -1,7 +1,7 @@
 //! `muster logs`: what a job wrote, read as the user who asks.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub(crate) fn run(args: &LogsArgs) -> Outcome {
     if !args.follow {
         return match tail.copy(&mut std::io::stdout()) {
             Ok(_) => Ok(0),
+            // A reader that has enough (`| head`) is no failure.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(0),
             Err(error) => Err(Failure::new(format!("{path}: {error} [E_NO_OUTPUT]"))),
         };
     }
@@ -48,7 +50,8 @@ pub(crate) fn run(args: &LogsArgs) -> Outcome {
         note(&format!("job {} has not started yet; its output will be {path}", args.job));
     }
     let end = watch(client, job);
-    follow(&mut [(&mut tail, &mut std::io::stdout())], &end, &mut || Ok(()))?;
+    let gone = || Err(Failure { code: 0, text: String::new() });
+    follow(&mut [(&mut tail, &mut std::io::stdout())], &end, &mut || Ok(()), &gone)?;
     Ok(0)
 }
 
@@ -67,11 +70,12 @@ pub(crate) fn watch(client: Client, job: JobRef) -> Receiver<Result<WaitResponse
 }
 
 /// Copies growing files until the job is over, and what is left of them then. `beside` is called
-/// again and again.
+/// again and again, `gone` where nobody reads what is shown any more.
 pub(crate) fn follow(
     files: &mut [(&mut Tail, &mut dyn Write)],
     end: &Receiver<Result<WaitResponse, ClientError>>,
     beside: &mut dyn FnMut() -> Result<(), Failure>,
+    gone: &dyn Fn() -> Result<(), Failure>,
 ) -> Result<WaitResponse, Failure> {
     loop {
         beside()?;
@@ -84,7 +88,10 @@ pub(crate) fn follow(
         };
         for (tail, to) in files.iter_mut() {
             // A file that is not there yet has nothing to show.
-            let _ = tail.copy(*to);
+            let copied = tail.copy(*to);
+            if copied.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+                gone()?;
+            }
         }
         if let Some(answer) = over {
             return Ok(answer);

@@ -85,14 +85,17 @@ fn plain(client: Client, line: &CommandLine, command: Vec<String>) -> Outcome {
         }
         cancel(&Client::connect_to(&socket)?, &job)
     };
+    // The job goes on, as one whose output goes into a file does.
+    let gone = || Ok(());
     let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
     let answer = if out == err {
-        logs::follow(&mut [(&mut out_tail, &mut stdout)], &end, &mut beside)?
+        logs::follow(&mut [(&mut out_tail, &mut stdout)], &end, &mut beside, &gone)?
     } else {
         logs::follow(
             &mut [(&mut out_tail, &mut stdout), (&mut err_tail, &mut stderr)],
             &end,
             &mut beside,
+            &gone,
         )?
     };
     drop(folder);

@@ -53,14 +53,19 @@ pub(crate) fn complain(text: &str) {
     for (at, line) in text.lines().enumerate() {
         match line.strip_prefix("hint: ") {
             Some(hint) => {
-                anstream::eprintln!("{} {hint}", "hint:".style(Style::new().cyan().bold()));
+                say(&format!("{} {hint}", "hint:".style(Style::new().cyan().bold())));
             }
             None if at == 0 => {
-                anstream::eprintln!("{} {line}", "error:".style(Style::new().red().bold()));
+                say(&format!("{} {line}", "error:".style(Style::new().red().bold())));
             }
-            None => anstream::eprintln!("{line}"),
+            None => say(line),
         }
     }
+}
+
+/// A line to standard error; one that nobody reads any more is no failure.
+fn say(line: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
 /// Prints data; a closed pipe is no error.
@@ -84,7 +89,7 @@ pub(crate) fn json(value: &impl Serialize) -> Outcome {
 
 /// Says something to the person at the terminal.
 pub(crate) fn note(text: &str) {
-    anstream::eprintln!("{}", wrapped(text, talk_width()));
+    say(&wrapped(text, talk_width()));
 }
 
 /// A title in bold.

@@ -114,7 +114,8 @@ pub fn run(args: &[std::ffi::OsString]) -> i32 {
 }
 
 fn complain(error: &dyn std::error::Error) -> i32 {
-    eprintln!("muster: {error}");
+    // Nothing can be said where nobody reads it.
+    let _ = writeln!(std::io::stderr(), "muster: {error}");
     1
 }
 

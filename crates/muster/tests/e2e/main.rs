@@ -17,6 +17,7 @@ mod keep;
 mod kill;
 mod mpi;
 mod net;
+mod newcomer;
 mod otlp;
 mod place;
 mod preempt;

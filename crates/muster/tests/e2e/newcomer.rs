@@ -1,0 +1,27 @@
+//! What a newcomer stumbles over.
+
+use crate::place::{Place, said};
+
+/// Runs a shell line with muster first in its path.
+fn shell(place: &Place, line: &str) -> (Option<i32>, String) {
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_muster")).parent().unwrap();
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let output = place.command("bash").env("PATH", path).args(["-c", line]).output().unwrap();
+    (output.status.code(), said(&output))
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_failure() {
+    let place = Place::new();
+    let _daemon = place.start();
+    place.submit("seq 1 100000", &[]);
+    place.client().wait_over(&crate::place::job(1)).unwrap();
+    for command in ["muster logs 1", "muster logs --follow 1", "muster help", "muster history"] {
+        let line = format!("set -o pipefail; {command} | head -n 1 > first; echo code $?");
+        let (_, text) = shell(&place, &line);
+        assert_eq!(text, "code 0\n", "{command}");
+    }
+    // Nor is one of standard error.
+    let (code, text) = shell(&place, "muster why 77 2> >(exec true); echo code $?");
+    assert_eq!((code, text.as_str()), (Some(0), "code 1\n"));
+}
