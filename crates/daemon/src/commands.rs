@@ -31,9 +31,16 @@ enum Verb {
         detached: bool,
     },
     /// Stop the daemon; jobs go on
-    Down,
+    Down {
+        /// The daemon that listens there; MUSTER_SOCKET without it
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+    },
     /// Say whether a daemon answers, and how it is
     Status {
+        /// The daemon that listens there; MUSTER_SOCKET without it
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -97,8 +104,8 @@ pub fn run(args: &[std::ffi::OsString]) -> i32 {
     };
     let done = match line.command {
         Verb::Up { options, detached } => up(&options, detached),
-        Verb::Down => down(),
-        Verb::Status { json } => return status(json),
+        Verb::Down { socket } => down(socket),
+        Verb::Status { socket, json } => return status(socket, json),
         Verb::Doctor { json } => {
             say(&doctor::report(json));
             Ok(())
@@ -201,14 +208,17 @@ fn quoted(path: &Path) -> String {
     }
 }
 
-fn endpoint() -> Result<PathBuf, DaemonError> {
+fn endpoint(named: Option<PathBuf>) -> Result<PathBuf, DaemonError> {
+    if let Some(socket) = named {
+        return Ok(socket);
+    }
     Endpoint::from_environment()
         .map(|endpoint| endpoint.socket)
         .map_err(|error| DaemonError::Refused(format!("{error} [{}]", error.code())))
 }
 
-fn down() -> Result<(), DaemonError> {
-    let socket = endpoint()?;
+fn down(named: Option<PathBuf>) -> Result<(), DaemonError> {
+    let socket = endpoint(named)?;
     let ping = start::ping(&socket)?;
     let gone = |_| DaemonError::NoDaemon { socket: socket.clone() };
     let (status, body) = ask(&socket, "POST", "/v1/shutdown").map_err(gone)?;
@@ -228,8 +238,8 @@ fn down() -> Result<(), DaemonError> {
     Ok(())
 }
 
-fn status(json: bool) -> i32 {
-    let socket = match endpoint() {
+fn status(named: Option<PathBuf>, json: bool) -> i32 {
+    let socket = match endpoint(named) {
         Ok(socket) => socket,
         Err(error) => return complain(&error),
     };

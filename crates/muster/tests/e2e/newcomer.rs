@@ -16,7 +16,7 @@ fn a_reader_that_has_enough_is_no_failure() {
     let _daemon = place.start();
     place.submit("seq 1 100000", &[]);
     place.client().wait_over(&crate::place::job(1)).unwrap();
-    for command in ["muster logs 1", "muster logs --follow 1", "muster help", "muster history"] {
+    for command in ["muster logs 1", "muster logs --follow 1", "muster help", "muster job 1"] {
         let line = format!("set -o pipefail; {command} | head -n 1 > first; echo code $?");
         let (_, text) = shell(&place, &line);
         assert_eq!(text, "code 0\n", "{command}");
@@ -24,4 +24,25 @@ fn a_reader_that_has_enough_is_no_failure() {
     // Nor is one of standard error.
     let (code, text) = shell(&place, "muster why 77 2> >(exec true); echo code $?");
     assert_eq!((code, text.as_str()), (Some(0), "code 1\n"));
+}
+
+#[test]
+fn a_daemon_is_named_by_its_socket() {
+    let place = Place::new();
+    let mut daemon = place.start();
+    let socket = place.path("socket").display().to_string();
+    let elsewhere = |words: &[&str]| {
+        let mut command = place.command(env!("CARGO_BIN_EXE_muster"));
+        command.env("MUSTER_SOCKET", "/nonexistent/socket").args(words).output().unwrap()
+    };
+    assert!(said(&elsewhere(&["down"])).contains("[E_NO_DAEMON]"));
+    let status = elsewhere(&["status", "--socket", &socket]);
+    assert!(said(&status).contains("is up"), "{}", said(&status));
+    // It waits for the end of a child of this test, which has to take notice of it.
+    let down = std::thread::scope(|scope| {
+        let down = scope.spawn(|| elsewhere(&["down", "--socket", &socket]));
+        assert!(daemon.wait(std::time::Duration::from_mins(1)).is_some());
+        down.join().unwrap()
+    });
+    assert!(said(&down).contains("muster is down"), "{}", said(&down));
 }
