@@ -32,6 +32,9 @@ pub struct Ping {
     pub seq: u64,
     /// The state directory.
     pub state_dir: String,
+    /// The configuration file, which need not be there where nobody named it.
+    #[serde(default)]
+    pub config: String,
     /// What is not enforced on this machine, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -99,12 +99,25 @@ fn diff(changes: &[ConfigChange]) -> String {
     out
 }
 
+/// The file that was named, else the one that a running daemon reads, else the usual one.
+fn source(named: Option<&Path>) -> Source {
+    let source = Source::find(named);
+    if !source.optional {
+        return source;
+    }
+    let ping = Client::connect().and_then(|client| client.ping()).ok();
+    match ping.filter(|ping| !ping.config.is_empty()) {
+        Some(ping) => Source { path: ping.config.into(), origin: "the running daemon", ..source },
+        None => source,
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(command: Config) -> Outcome {
     let failed = |error: muster_config::ConfigError| Failure::new(error.to_string());
     match command {
         Config::Show { origin, config, json } => {
-            let source = Source::find(config.as_deref());
+            let source = source(config.as_deref());
             let read = source.read().map_err(failed)?;
             if json {
                 return say::json(&read);

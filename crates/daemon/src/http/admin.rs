@@ -18,6 +18,12 @@ use muster_control::command::{Command, Principal};
 use muster_model::SCHEMA_VERSION;
 use std::sync::Arc;
 
+/// A path as it is from everywhere.
+fn absolute(path: &std::path::Path) -> String {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    whole.to_string_lossy().into_owned()
+}
+
 /// Are you there, and who am I?
 #[utoipa::path(get, path = "/v1/ping", responses((status = 200, body = Ping)))]
 pub(crate) async fn ping(
@@ -42,6 +48,7 @@ pub(crate) async fn ping(
         now_ms: App::now(),
         seq: state.seq,
         state_dir: app.state_dir.to_string_lossy().into_owned(),
+        config: absolute(&app.source.path),
         notes: app.notes.clone(),
         policy,
     })

@@ -46,3 +46,21 @@ fn a_daemon_is_named_by_its_socket() {
     });
     assert!(said(&down).contains("muster is down"), "{}", said(&down));
 }
+
+#[test]
+fn the_configuration_in_force_is_that_of_the_daemon() {
+    let place = Place::new();
+    let file = place.path("mine.toml");
+    std::fs::write(&file, "[cluster]\nname = \"mine\"\n").unwrap();
+    let file = file.display().to_string();
+    let words = ["--practice", "1x1", "--config", file.as_str()];
+    let _daemon = place.try_start(&words, &[]).unwrap_or_else(|| panic!("{}", place.log()));
+    let shown = said(&place.muster(&["config", "show", "--origin"]));
+    assert!(shown.contains(&format!("name = \"mine\"  # {file}:2")), "{shown}");
+    assert!(shown.contains("(the running daemon)"), "{shown}");
+    let other = place.path("other.toml");
+    std::fs::write(&other, "").unwrap();
+    let other = other.display().to_string();
+    let shown = said(&place.muster(&["config", "show", "--config", &other]));
+    assert!(shown.contains("name = \"muster\"") && shown.contains("(--config)"), "{shown}");
+}
