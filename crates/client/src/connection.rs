@@ -9,7 +9,7 @@ use hyper_util::rt::TokioIo;
 use muster_api::{ApiError, BODY_MAX, Endpoint};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,6 +22,9 @@ const ANSWER_MAX: usize = 512 * 1024 * 1024;
 /// How long an answer may take. Longer than any wait that the daemon offers.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
+/// How often a daemon that does not answer is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
 pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
 /// A connection to the daemon. It is made when first needed and made anew when it broke.
@@ -29,6 +32,8 @@ pub struct Client {
     runtime: Runtime,
     socket: PathBuf,
     sender: RefCell<Option<Sender>>,
+    /// The daemon's process, where it is one of this machine.
+    process: Cell<Option<i32>>,
 }
 
 impl Client {
@@ -47,8 +52,9 @@ impl Client {
     pub fn connect_to(socket: &Path) -> Result<Self, ClientError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(ClientError::Start)?;
-        let sender = runtime.block_on(open(socket))?;
-        Ok(Self { runtime, socket: socket.to_owned(), sender: RefCell::new(Some(sender)) })
+        let (sender, process) = runtime.block_on(open(socket))?;
+        let (sender, process) = (RefCell::new(Some(sender)), Cell::new(process));
+        Ok(Self { runtime, socket: socket.to_owned(), sender, process })
     }
 
     /// The socket's path.
@@ -103,8 +109,15 @@ impl Client {
         let what = format!("{method} {path}");
         let answer = self.runtime.block_on(async {
             let call = self.exchange(method, path, body, &what);
-            tokio::time::timeout(ANSWER_TIMEOUT, call).await
+            tokio::select! {
+                answer = tokio::time::timeout(ANSWER_TIMEOUT, call) => Ok(answer),
+                process = stopped(&self.process) => Err(process),
+            }
         });
+        let answer = answer.map_err(|process| {
+            self.sender.replace(None);
+            ClientError::Stopped { what: what.clone(), process }
+        })?;
         let (status, bytes) = match answer {
             Ok(answer) => answer?,
             Err(_) => {
@@ -138,14 +151,14 @@ impl Client {
         }
         let mut sender = match kept {
             Some(sender) => sender,
-            None => open(&self.socket).await?,
+            None => self.open().await?,
         };
         let request = || build(method, path, body.clone());
         let response = match sender.send_request(request()?).await {
             Ok(response) => response,
             // Nothing of it was sent, or it may be asked twice without harm.
             Err(error) if error.is_canceled() || method == Method::GET => {
-                sender = open(&self.socket).await?;
+                sender = self.open().await?;
                 sender.send_request(request()?).await.map_err(lost)?
             }
             Err(error) => return Err(lost(error)),
@@ -155,14 +168,26 @@ impl Client {
         Ok((status, bytes))
     }
 
+    async fn open(&self) -> Result<Sender, ClientError> {
+        let (sender, process) = open(&self.socket).await?;
+        self.process.set(process);
+        Ok(sender)
+    }
+
     /// A connection and a response of its own, for streams.
     pub(crate) fn stream(&self, path: &str) -> Result<(Sender, Response<Incoming>), ClientError> {
         let what = format!("GET {path}");
         self.runtime.block_on(async {
-            let mut sender = open(&self.socket).await?;
+            let mut sender = self.open().await?;
             let request = build(&Method::GET, path, Bytes::new())?;
             let lost = |source| ClientError::Lost { what: what.clone(), source: Box::new(source) };
-            let response = sender.send_request(request).await.map_err(lost)?;
+            // The stream itself may be silent for as long as it likes.
+            let response = tokio::select! {
+                response = sender.send_request(request) => response.map_err(lost)?,
+                process = stopped(&self.process) => {
+                    return Err(ClientError::Stopped { what, process });
+                }
+            };
             if response.status().is_success() {
                 return Ok((sender, response));
             }
@@ -208,7 +233,30 @@ fn build(method: &Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>
         })
 }
 
-async fn open(socket: &Path) -> Result<Sender, ClientError> {
+/// Ends when the daemon's process stands still in two looks one after the other: it would answer
+/// nothing before somebody lets it go on.
+async fn stopped(process: &Cell<Option<i32>>) -> i32 {
+    let mut looks = 0;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        match process.get().filter(|process| is_stopped(*process)) {
+            Some(process) if looks > 0 => return process,
+            Some(_) => looks += 1,
+            None => looks = 0,
+        }
+    }
+}
+
+/// Whether a process is stopped, by a signal or by a debugger.
+fn is_stopped(process: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name before it may hold anything.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    matches!(state, Some('T' | 't'))
+}
+
+/// A connection, and the process at its other end.
+async fn open(socket: &Path) -> Result<(Sender, Option<i32>), ClientError> {
     let fail = |source: std::io::Error| {
         let socket = socket.to_owned();
         match source.kind() {
@@ -217,10 +265,11 @@ async fn open(socket: &Path) -> Result<Sender, ClientError> {
         }
     };
     let stream = UnixStream::connect(socket).await.map_err(fail)?;
+    let process = stream.peer_cred().ok().and_then(|peer| peer.pid()).filter(|pid| *pid > 0);
     let (sender, connection) = handshake(TokioIo::new(stream))
         .await
         .map_err(|error| fail(std::io::Error::other(error)))?;
     // The task ends with the connection; the sender sees why.
     tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
+    Ok((sender, process))
 }

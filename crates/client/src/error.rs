@@ -53,6 +53,16 @@ pub enum ClientError {
         /// How long was waited.
         seconds: u64,
     },
+    /// The daemon stands still.
+    #[error(
+        "the daemon (process {process}) is stopped and answers nothing [E_DAEMON_STOPPED]\nhint: let it go on with kill -CONT {process}; look then whether {what} was done"
+    )]
+    Stopped {
+        /// The request.
+        what: String,
+        /// Its process.
+        process: i32,
+    },
     /// Events passed before they were read; the stream goes on with what comes after.
     #[error("events were missed ({what}) [E_EVENTS_MISSED]\nhint: read the state anew, then go on")]
     Lagged {
@@ -86,6 +96,7 @@ impl ClientError {
             Self::Refused { error, .. } => &error.code,
             Self::Lost { .. } => "E_CONNECTION_LOST",
             Self::Late { .. } => "E_NO_ANSWER",
+            Self::Stopped { .. } => "E_DAEMON_STOPPED",
             Self::Lagged { .. } => "E_EVENTS_MISSED",
             Self::BadAnswer { .. } => "E_ANSWER_BAD",
             Self::Address(error) => error.code(),

@@ -107,6 +107,12 @@ pub enum DaemonError {
         /// The socket.
         socket: PathBuf,
     },
+    /// A daemon is there and does not answer.
+    #[error("the daemon at {} does not answer [E_NO_ANSWER]\nhint: it is overloaded or stopped; look at its process (ps) and its log", .socket.display())]
+    Silent {
+        /// The socket.
+        socket: PathBuf,
+    },
     /// The daemon said no.
     #[error("{0}")]
     Refused(String),

@@ -6,7 +6,7 @@ use crate::listen;
 use crate::setup::{Setup, UpOptions};
 use muster_api::Ping;
 use std::fs::OpenOptions;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -54,8 +54,14 @@ pub(crate) fn say_ready() {
 
 /// Who answers at the socket.
 pub(crate) fn ping(socket: &Path) -> Result<Ping, DaemonError> {
-    let gone = || DaemonError::NoDaemon { socket: socket.to_owned() };
-    let (_, body) = ask(socket, "GET", "/v1/ping").map_err(|_| gone())?;
+    let gone = |error: std::io::Error| match error.kind() {
+        // The end of its patience, as the system words it.
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            DaemonError::Silent { socket: socket.to_owned() }
+        }
+        _ => DaemonError::NoDaemon { socket: socket.to_owned() },
+    };
+    let (_, body) = ask(socket, "GET", "/v1/ping").map_err(gone)?;
     serde_json::from_str(&body).map_err(|error| DaemonError::Refused(error.to_string()))
 }
 

@@ -64,3 +64,23 @@ fn the_configuration_in_force_is_that_of_the_daemon() {
     let shown = said(&place.muster(&["config", "show", "--config", &other]));
     assert!(shown.contains("name = \"muster\"") && shown.contains("(--config)"), "{shown}");
 }
+
+#[test]
+fn a_stopped_daemon_is_told_of() {
+    use nix::sys::signal::{Signal, kill};
+    let place = Place::new();
+    let daemon = place.start();
+    kill(daemon.pid(), Signal::SIGSTOP).unwrap();
+    for words in [&["queue"][..], &["wait", "1"], &["logs", "1"], &["submit", "--wrap", "true"]] {
+        let output = place.muster(words);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {text}");
+        assert!(text.contains("[E_DAEMON_STOPPED]"), "{words:?}: {text}");
+        assert!(text.contains(&format!("kill -CONT {}", daemon.pid())), "{words:?}: {text}");
+    }
+    let status = place.muster(&["status"]);
+    assert!(said(&status).contains("[E_NO_ANSWER]"), "{}", said(&status));
+    kill(daemon.pid(), Signal::SIGCONT).unwrap();
+    assert!(said(&place.muster(&["status"])).contains("is up"));
+    daemon.stop();
+}
