@@ -1,4 +1,5 @@
-//! What watching a machine costs: `muster export` on a captured tree, made as large as a node.
+//! What watching a machine costs: `muster export` on a captured tree, made as large as a node, and
+//! on this machine as it is.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -30,17 +31,21 @@ const SHARE: f64 = 0.005;
 const MEMORY_MIB: f64 = 30.0;
 const SCRAPE_MS: f64 = 50.0;
 
-/// A node's reading as a share of a CPU, with its memory; a page of very many series.
+/// A node's reading as a share of a CPU, with its memory, captured and live; a page of very many
+/// series.
 pub(super) fn collector(binary: &Path, scale: Scale) -> Result<Vec<Figure>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let node = folder.path().join("node");
     node_tree(&node).map_err(|error| format!("the tree of a node: {error}"))?;
-    let node = Export::start(binary, &node, &["--processes", "20"])?;
+    let node = Export::start(binary, Some(&node), &["--processes", "20"])?;
     let (cost, series) = node.scrapes(scale.readings)?;
     let memory = node.peak_mib()?;
+    let live = Export::start(binary, None, &["--processes", "20"])?;
+    let (live_cost, live_series) = live.scrapes(scale.readings)?;
+    let live_memory = live.peak_mib()?;
     let folder = folder.path().join("server");
     server_tree(&folder).map_err(|error| format!("the tree of a server: {error}"))?;
-    let server = Export::start(binary, &folder, &["--jobs-max", "2000"])?;
+    let server = Export::start(binary, Some(&folder), &["--jobs-max", "2000"])?;
     let (page, many) = server.scrapes(scale.readings.div_ceil(5))?;
     let what = format!(
         "{GPUS} GPUs, {PROCESSES} processes, {MOUNTS} NFS mounts, {CARDS} cards, {JOBS} jobs: {series} series, \
@@ -62,6 +67,21 @@ pub(super) fn collector(binary: &Path, scale: Scale) -> Result<Vec<Figure>, Stri
             Bound::AtMost(MEMORY_MIB),
             "the most that it was resident",
         ),
+        Figure::baseline("reading of this machine", live_cost.cpu_ms, "CPU ms", "the same, live"),
+        Figure::bounded(
+            "watching, live",
+            live_cost.cpu_ms / 1e3 / PERIOD_S,
+            "CPUs",
+            Bound::AtMost(SHARE),
+            format!("{live_series} series, {} processes", processes()),
+        ),
+        Figure::bounded(
+            "watching, live, memory",
+            live_memory,
+            "MiB",
+            Bound::AtMost(MEMORY_MIB),
+            "the most that it was resident",
+        ),
         Figure::bounded(
             "scrape",
             page.cpu_ms,
@@ -72,22 +92,32 @@ pub(super) fn collector(binary: &Path, scale: Scale) -> Result<Vec<Figure>, Stri
     ])
 }
 
+/// Processes of this machine.
+fn processes() -> usize {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let number = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().parse::<u32>().is_ok();
+    entries.filter(number).count()
+}
+
 /// What one scrape costs.
 struct Cost {
     cpu_ms: f64,
     wall_ms: f64,
 }
 
-/// `muster export` that serves a tree; it ends with this.
+/// `muster export` that serves a tree, or this machine; it ends with this.
 struct Export {
     child: Child,
     address: String,
 }
 
 impl Export {
-    fn start(binary: &Path, tree: &Path, words: &[&str]) -> Result<Self, String> {
+    fn start(binary: &Path, tree: Option<&Path>, words: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(binary);
-        command.args(["export", "--address", "127.0.0.1:0", "--root"]).arg(tree).args(words);
+        command.args(["export", "--address", "127.0.0.1:0"]).args(words);
+        if let Some(tree) = tree {
+            command.arg("--root").arg(tree);
+        }
         let mut child = command
             .stderr(Stdio::piped())
             .spawn()
