@@ -11,6 +11,13 @@ use crate::sample::{Gpu, Sample};
 pub struct Tally {
     first: Option<f64>,
     last: Option<Sample>,
+    sums: Sums,
+}
+
+/// What grows from sample to sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Sums {
     samples: u64,
     gpus: usize,
     busy: (f64, f64),
@@ -24,13 +31,8 @@ pub struct Tally {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Standing {
-    samples: u64,
-    gpus: usize,
-    busy: (f64, f64),
-    memory: Option<f64>,
-    read: Option<f64>,
-    written: Option<f64>,
-    joules: Option<f64>,
+    #[serde(flatten)]
+    sums: Sums,
     /// What the job's own counters said last.
     own_read: Option<f64>,
     own_written: Option<f64>,
@@ -62,13 +64,7 @@ impl Tally {
     pub fn standing(&self) -> Standing {
         let last = self.last.as_ref();
         Standing {
-            samples: self.samples,
-            gpus: self.gpus,
-            busy: self.busy,
-            memory: self.memory,
-            read: self.read,
-            written: self.written,
-            joules: self.joules,
+            sums: self.sums.clone(),
             own_read: last.and_then(|sample| sample.disk_read_bytes),
             own_written: last.and_then(|sample| sample.disk_written_bytes),
         }
@@ -83,29 +79,20 @@ impl Tally {
             disk_written_bytes: standing.own_written,
             ..Sample::default()
         };
-        Self {
-            first: Some(first),
-            last: Some(last),
-            samples: standing.samples,
-            gpus: standing.gpus,
-            busy: standing.busy,
-            memory: standing.memory,
-            read: standing.read,
-            written: standing.written,
-            joules: standing.joules,
-        }
+        Self { first: Some(first), last: Some(last), sums: standing.sums.clone() }
     }
 
     /// Takes a sample, newer than all before it.
     pub fn add(&mut self, sample: &Sample) {
         self.first = self.first.or(Some(sample.at));
-        self.samples += 1;
-        self.gpus = self.gpus.max(sample.gpus.len());
+        let sums = &mut self.sums;
+        sums.samples += 1;
+        sums.gpus = sums.gpus.max(sample.gpus.len());
         for busy in sample.gpus.iter().filter_map(|gpu| gpu.busy) {
-            self.busy = (self.busy.0 + busy, self.busy.1 + 1.0);
+            sums.busy = (sums.busy.0 + busy, sums.busy.1 + 1.0);
         }
         let fullest = sample.gpus.iter().filter_map(|gpu| gpu.memory).reduce(f64::max);
-        self.memory = self.memory.into_iter().chain(fullest).reduce(f64::max);
+        sums.memory = sums.memory.into_iter().chain(fullest).reduce(f64::max);
         // A job's own counters begin with it, those of a machine long before.
         let last = self.last.as_ref();
         let own = |of: fn(&Sample) -> Option<f64>| {
@@ -124,29 +111,29 @@ impl Tally {
         ];
         let joules = last.map(|last| joules(last, sample));
         for more in read.into_iter().flatten() {
-            *self.read.get_or_insert(0.0) += more;
+            *sums.read.get_or_insert(0.0) += more;
         }
         for more in written.into_iter().flatten() {
-            *self.written.get_or_insert(0.0) += more;
+            *sums.written.get_or_insert(0.0) += more;
         }
         if let Some(more) = joules.flatten() {
-            *self.joules.get_or_insert(0.0) += more;
+            *sums.joules.get_or_insert(0.0) += more;
         }
         self.last = Some(sample.clone());
     }
 
     /// The sums so far.
     pub fn totals(&self) -> Totals {
-        let last = self.last.as_ref().map(|sample| sample.at);
+        let (sums, last) = (&self.sums, self.last.as_ref().map(|sample| sample.at));
         Totals {
             seconds: last.zip(self.first).map_or(0.0, |(last, first)| last - first),
-            samples: self.samples,
-            gpus: self.gpus,
-            gpu_busy: (self.busy.1 > 0.0).then(|| self.busy.0 / self.busy.1),
-            gpu_memory: self.memory,
-            read_bytes: self.read,
-            written_bytes: self.written,
-            gpu_joules: self.joules,
+            samples: sums.samples,
+            gpus: sums.gpus,
+            gpu_busy: (sums.busy.1 > 0.0).then(|| sums.busy.0 / sums.busy.1),
+            gpu_memory: sums.memory,
+            read_bytes: sums.read,
+            written_bytes: sums.written,
+            gpu_joules: sums.joules,
         }
     }
 }

@@ -37,57 +37,57 @@ pub(super) fn collector(binary: &Path, scale: Scale) -> Result<Vec<Figure>, Stri
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let node = folder.path().join("node");
     node_tree(&node).map_err(|error| format!("the tree of a node: {error}"))?;
-    let node = Export::start(binary, Some(&node), &["--processes", "20"])?;
-    let (cost, series) = node.scrapes(scale.readings)?;
-    let memory = node.peak_mib()?;
-    let live = Export::start(binary, None, &["--processes", "20"])?;
-    let (live_cost, live_series) = live.scrapes(scale.readings)?;
-    let live_memory = live.peak_mib()?;
+    let what = format!(
+        "{GPUS} GPUs, {PROCESSES} processes, {MOUNTS} NFS mounts, {CARDS} cards, {JOBS} jobs"
+    );
+    let mut figures = watching(binary, Some(&node), "a captured node", &what, scale)?;
+    let what = format!("live, {} processes", processes());
+    figures.extend(watching(binary, None, "this machine", &what, scale)?);
     let folder = folder.path().join("server");
     server_tree(&folder).map_err(|error| format!("the tree of a server: {error}"))?;
     let server = Export::start(binary, Some(&folder), &["--jobs-max", "2000"])?;
     let (page, many) = server.scrapes(scale.readings.div_ceil(5))?;
-    let what = format!(
-        "{GPUS} GPUs, {PROCESSES} processes, {MOUNTS} NFS mounts, {CARDS} cards, {JOBS} jobs: {series} series, \
-         every {PERIOD_S} s"
-    );
+    figures.push(Figure::bounded(
+        "scrape",
+        page.cpu_ms,
+        "CPU ms",
+        Bound::AtMost(SCRAPE_MS),
+        format!("{many} series; {:.1} ms by the clock, the middle one", page.wall_ms),
+    ));
+    Ok(figures)
+}
+
+/// What it costs to watch a tree, or this machine.
+fn watching(
+    binary: &Path,
+    tree: Option<&Path>,
+    whose: &str,
+    what: &str,
+    scale: Scale,
+) -> Result<Vec<Figure>, String> {
+    let node = Export::start(binary, tree, &["--processes", "20"])?;
+    let (cost, series) = node.scrapes(scale.readings)?;
+    let memory = node.peak_mib()?;
     Ok(vec![
-        Figure::baseline("reading of a node", cost.cpu_ms, "CPU ms", "with its page; each of all"),
+        Figure::baseline(
+            &format!("reading of {whose}"),
+            cost.cpu_ms,
+            "CPU ms",
+            "with its page; each of all",
+        ),
         Figure::bounded(
-            "watching",
+            &format!("watching {whose}"),
             cost.cpu_ms / 1e3 / PERIOD_S,
             "CPUs",
             Bound::AtMost(SHARE),
-            what,
+            format!("{what}: {series} series, every {PERIOD_S} s"),
         ),
         Figure::bounded(
-            "watching, memory",
+            &format!("watching {whose}, memory"),
             memory,
             "MiB",
             Bound::AtMost(MEMORY_MIB),
             "the most that it was resident",
-        ),
-        Figure::baseline("reading of this machine", live_cost.cpu_ms, "CPU ms", "the same, live"),
-        Figure::bounded(
-            "watching, live",
-            live_cost.cpu_ms / 1e3 / PERIOD_S,
-            "CPUs",
-            Bound::AtMost(SHARE),
-            format!("{live_series} series, {} processes", processes()),
-        ),
-        Figure::bounded(
-            "watching, live, memory",
-            live_memory,
-            "MiB",
-            Bound::AtMost(MEMORY_MIB),
-            "the most that it was resident",
-        ),
-        Figure::bounded(
-            "scrape",
-            page.cpu_ms,
-            "CPU ms",
-            Bound::AtMost(SCRAPE_MS),
-            format!("{many} series; {:.1} ms by the clock, the middle one", page.wall_ms),
         ),
     ])
 }

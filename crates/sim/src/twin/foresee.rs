@@ -407,16 +407,20 @@ mod tests {
         are(levels, [0.1, -0.5, -0.1]);
     }
 
-    #[test]
-    fn a_score_counts_what_is_within_and_what_is_not() {
-        let one = |waited_s| Foreseen {
+    /// A job that waited so long where from 10 to 30 s had been foreseen, and 40 by time limits.
+    fn waited(waited_s: i64) -> Foreseen {
+        Foreseen {
             job: 1,
             submit_s: 0,
             wait_s: [10.0, 20.0, 30.0],
             wait_by_limits_s: 40.0,
             waited_s,
-        };
-        let score = score(&[one(5), one(11), one(25), one(31)]);
+        }
+    }
+
+    #[test]
+    fn a_score_counts_what_is_within_and_what_is_not() {
+        let score = score(&[waited(5), waited(11), waited(25), waited(31)]);
         assert_eq!((score.coverage, score.before, score.after), (0.5, 0.25, 0.25));
         assert!((score.error_s - (15.0 + 9.0 + 5.0 + 11.0) / 4.0).abs() < 1e-12);
         assert!((score.error_by_limits_s - (35.0 + 29.0 + 15.0 + 9.0) / 4.0).abs() < 1e-12);
@@ -430,17 +434,10 @@ mod tests {
         }
         assert!((within([10.0; 3], 10.0) - 0.8).abs() < 1e-12);
         // An end that is hit by three of ten starts, one of twenty before it: it is the tenth part.
-        let one = |waited_s| Foreseen {
-            job: 1,
-            submit_s: 0,
-            wait_s: [10.0, 20.0, 30.0],
-            wait_by_limits_s: 40.0,
-            waited_s,
-        };
-        let mut all: Vec<Foreseen> = vec![one(9)];
-        all.extend([one(10); 6]);
-        all.extend([one(20); 11]);
-        all.extend([one(31); 2]);
+        let mut all: Vec<Foreseen> = vec![waited(9)];
+        all.extend([waited(10); 6]);
+        all.extend([waited(20); 11]);
+        all.extend([waited(31); 2]);
         let score = score(&all);
         assert!((score.coverage - 0.7).abs() < 1e-12 && (score.on_end - 0.3).abs() < 1e-12);
     }
