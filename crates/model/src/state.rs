@@ -3,8 +3,8 @@
 use crate::usage::StoredTally;
 use crate::{
     Account, BlobId, DisruptionBudget, GateTarget, Holder, Job, JobId, JobSpec, Licence, Node,
-    NodeId, Partition, Policy, Qos, RecentRuns, Reservation, SCHEMA_VERSION, Taint, Tally,
-    Timestamp, Topology, WaitRecord, is_default,
+    NodeId, NodeShare, Partition, Policy, Qos, RecentRuns, Reservation, SCHEMA_VERSION, Taint,
+    Tally, Timestamp, Topology, WaitRecord, is_default,
 };
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
@@ -148,6 +148,16 @@ impl State {
     /// The job with this id.
     pub fn job(&self, id: JobId) -> Option<&Arc<Job>> {
         self.jobs.get(&id)
+    }
+
+    /// What jobs have on a node, each with its job, in the order of their ids.
+    pub fn shares_on(&self, node: NodeId) -> impl Iterator<Item = (&Arc<Job>, &NodeShare)> {
+        let ids = self.index.on_node.get(&node).into_iter().flatten();
+        ids.filter_map(move |id| {
+            let job = self.job(*id)?;
+            let share = job.placement.as_ref()?.nodes.iter().find(|share| share.node == node)?;
+            Some((job, share))
+        })
     }
 
     /// The node with this name.

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+pub mod apart;
 pub mod block;
 pub mod cgroup;
 pub mod collector;

@@ -56,6 +56,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("kube", &["engine-k8s"]),
     ("k8s-openapi", &["engine-k8s"]),
     ("axum", &["daemon"]),
+    ("crc32fast", &["daemon"]),
     ("flate2", &["sim"]),
     ("parquet", &["sim"]),
     ("tower", &["daemon"]),

@@ -18,7 +18,7 @@ use std::sync::Arc;
 impl NodeView {
     /// A node with the jobs on it.
     pub fn of(state: &State, node: &Node) -> Self {
-        let on_node = shares_on(state, node);
+        let on_node: Vec<_> = state.shares_on(node.id).collect();
         let mut cpus = CpuSet::new();
         let mut memory = Mib::ZERO;
         for (_, share) in &on_node {
@@ -76,16 +76,6 @@ fn reserved<'a>(state: &'a State, node: &Node) -> Option<&'a Reservation> {
         r.is_active(state.now) && r.on(node.id).is_some_and(|n| n.part.is_none())
     });
     here.min_by_key(|r| (!r.has(ReservationFlag::Maint), &r.name))
-}
-
-fn shares_on<'a>(state: &'a State, node: &Node) -> Vec<(&'a Arc<Job>, &'a NodeShare)> {
-    let ids = state.index.on_node.get(&node.id).into_iter().flatten();
-    ids.filter_map(|id| {
-        let job = state.job(*id)?;
-        let share = job.placement.as_ref()?.nodes.iter().find(|s| s.node == node.id)?;
-        Some((job, share))
-    })
-    .collect()
 }
 
 fn devices(node: &Node, on_node: &[(&Arc<Job>, &NodeShare)]) -> Vec<DeviceView> {

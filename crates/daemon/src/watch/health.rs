@@ -4,10 +4,10 @@ use crate::app::App;
 use crate::identity;
 use muster_control::command::Command;
 use muster_model::{EngineName, State};
+use muster_node_metrics::apart::Apart;
 use muster_node_metrics::health::Health;
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,31 +53,6 @@ pub(crate) async fn keep(app: Arc<App>) {
 /// How long a filesystem may take to say how full it is.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A question that may never be answered (a filesystem whose server is gone), asked in a thread of
-/// its own: nobody waits for it for long, and it is not asked again before it answers.
-struct Apart {
-    ask: Sender<()>,
-    answers: Receiver<Option<f64>>,
-    asked: bool,
-}
-
-impl Apart {
-    fn new(mut read: impl FnMut() -> Option<f64> + Send + 'static) -> Self {
-        let ((ask, asked), (send, answers)) = (channel(), channel());
-        // It ends with the one who asks, or when a question that hangs comes back after that.
-        std::thread::spawn(move || while asked.recv().is_ok() && send.send(read()).is_ok() {});
-        Self { ask, answers, asked: false }
-    }
-
-    /// The answer, where it comes in time.
-    fn get(&mut self, patience: Duration) -> Option<f64> {
-        self.asked = self.asked || self.ask.send(()).is_ok();
-        let answer = self.answers.recv_timeout(patience).ok()?;
-        self.asked = false;
-        answer
-    }
-}
-
 /// What drains this machine's nodes for these signs; those that are drained keep their reason.
 fn order(state: &State, found: &[String]) -> Option<Command> {
     let own = state.nodes.values().filter(|node| node.engine == EngineName::local());
@@ -104,13 +79,10 @@ fn free(dir: &Path) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Apart, free, order};
+    use super::{free, order};
     use muster_control::command::Command;
     use muster_model::{Drain, EngineName, Node, NodeId, State, Timestamp};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::sync::mpsc::channel;
-    use std::time::Duration;
 
     #[test]
     fn this_machines_nodes_are_drained_and_no_others() {
@@ -138,27 +110,6 @@ mod tests {
         };
         assert_eq!(nodes, ["a"]);
         assert!(reason.starts_with("GPU x reported Xid 79; é") && reason.len() <= 200);
-    }
-
-    #[test]
-    fn a_filesystem_that_hangs_is_asked_once_and_waited_for_no_longer() {
-        let (answer, hangs) = channel::<f64>();
-        let asked = Arc::new(AtomicU32::new(0));
-        let counted = Arc::clone(&asked);
-        let mut space = Apart::new(move || {
-            counted.fetch_add(1, Ordering::SeqCst);
-            hangs.recv().ok()
-        });
-        for _ in 0..3 {
-            assert_eq!(space.get(Duration::from_millis(1)), None);
-        }
-        answer.send(0.5).unwrap();
-        assert_eq!(space.get(Duration::from_mins(1)), Some(0.5));
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
-        // It is back.
-        answer.send(0.25).unwrap();
-        assert_eq!(space.get(Duration::from_mins(1)), Some(0.25));
-        assert_eq!(asked.load(Ordering::SeqCst), 2);
     }
 
     #[test]

@@ -48,12 +48,9 @@ fn devices(state: &State, id: NodeId, request: &Request) -> Vec<DeviceGrant> {
     let Some(node) = state.nodes.get(&id).filter(|_| !request.gpus.is_empty()) else {
         return Vec::new();
     };
-    let there = state.index.on_node.get(&id).into_iter().flatten();
-    let mut taken: BTreeSet<u32> = there
-        .filter_map(|job| state.jobs.get(job)?.placement.as_ref())
-        .flat_map(|placement| &placement.nodes)
-        .filter(|share| share.node == id)
-        .flat_map(|share| share.devices.iter().map(|device| device.index))
+    let mut taken: BTreeSet<u32> = state
+        .shares_on(id)
+        .flat_map(|(_, share)| share.devices.iter().map(|device| device.index))
         .collect();
     let mut grants = Vec::new();
     for wanted in &request.gpus {

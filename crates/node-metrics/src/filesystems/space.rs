@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::statvfs::{Statvfs, statvfs};
 
+use crate::apart::Apart;
 use crate::files::{ReadError, Skipped, read};
 
 /// So long all together are waited for.
@@ -99,7 +99,7 @@ impl Space {
 /// Asks the filesystems of this machine, or reads what `df` said of a captured one.
 #[derive(Default)]
 pub struct Reader {
-    asked: BTreeMap<String, Apart>,
+    asked: BTreeMap<String, Apart<Sizes>>,
 }
 
 impl Reader {
@@ -137,40 +137,6 @@ fn sizes(found: &Statvfs) -> Sizes {
         free: bytes(found.blocks_available()),
         inodes: found.files(),
         inodes_free: found.files_free(),
-    }
-}
-
-/// A question that may never be answered.
-struct Apart {
-    ask: Sender<()>,
-    answers: Receiver<Option<Sizes>>,
-    asked: bool,
-    late: bool,
-}
-
-impl Apart {
-    fn new(mut read: impl FnMut() -> Option<Sizes> + Send + 'static) -> Self {
-        let ((ask, asked), (send, answers)) = (channel(), channel());
-        std::thread::spawn(move || while asked.recv().is_ok() && send.send(read()).is_ok() {});
-        Self { ask, answers, asked: false, late: false }
-    }
-
-    fn ask(&mut self) {
-        self.late = self.asked;
-        self.asked = self.asked || self.ask.send(()).is_ok();
-    }
-
-    /// What it says until then; who was late before is not waited for again.
-    fn answer(&mut self, end: Instant) -> Option<Sizes> {
-        let left = end.saturating_duration_since(Instant::now());
-        let left = if self.late { Duration::ZERO } else { left };
-        match self.answers.recv_timeout(left) {
-            Ok(sizes) => {
-                self.asked = false;
-                sizes
-            }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
     }
 }
 
@@ -278,11 +244,9 @@ fn df_line(line: &str) -> Option<Space> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Apart, Reader, Sizes, Space, mounts, unescaped};
+    use super::{Reader, Sizes, Space, mounts, unescaped};
     use crate::files::{ReadError, Skipped};
     use crate::test_tree::tree;
-    use std::sync::mpsc::channel;
-    use std::time::{Duration, Instant};
 
     #[test]
     fn what_holds_files_is_told_once_and_what_does_not_is_not() {
@@ -332,33 +296,6 @@ what is this
         assert!(!Space { read_only: true, ..space(1_000, 0, 0, 0) }.nearly_full());
         assert!(!Space::default().nearly_full());
         assert_eq!(Sizes::default().used_share(), None);
-    }
-
-    #[test]
-    fn one_that_hangs_is_asked_once_and_waited_for_once() {
-        let (answer, hangs) = channel::<Sizes>();
-        let (tell, told) = channel();
-        let mut apart = Apart::new(move || {
-            tell.send(()).ok()?;
-            hangs.recv().ok()
-        });
-        for _ in 0..3 {
-            apart.ask();
-            assert_eq!(apart.answer(Instant::now() + Duration::from_millis(1)), None);
-        }
-        let sizes = Sizes { size: 7, ..Sizes::default() };
-        answer.send(sizes).expect("it waits");
-        told.recv().expect("asked");
-        // It is back: what it says is taken where it has come.
-        let end = Instant::now() + Duration::from_mins(1);
-        let found = loop {
-            if let Some(found) = apart.answer(end) {
-                break found;
-            }
-            assert!(Instant::now() < end);
-        };
-        assert_eq!(found, sizes);
-        assert!(told.try_recv().is_err(), "it was asked again");
     }
 
     #[test]

@@ -186,16 +186,12 @@ fn left(state: &State, id: NodeId) -> Option<Left> {
     let whole = node.devices.iter().filter(|device| !matches!(device.mode, DeviceMode::Mig(_)));
     let mut gpus: BTreeMap<u32, u32> = whole.map(|device| (device.index, WHOLE)).collect();
     let (mut cpus, mut memory) = (node.cpu_count(), node.memory.0);
-    for job in state.index.on_node.get(&id).into_iter().flatten() {
-        let placement = state.jobs.get(job).and_then(|job| job.placement.as_ref());
-        let shares = placement.iter().flat_map(|placement| &placement.nodes);
-        for share in shares.filter(|share| share.node == id) {
-            cpus = cpus.saturating_sub(share.cpu_count());
-            memory = memory.saturating_sub(share.memory.0);
-            for grant in &share.devices {
-                if let Some(left) = gpus.get_mut(&grant.index) {
-                    *left = left.saturating_sub(grant.share.0);
-                }
+    for (_, share) in state.shares_on(id) {
+        cpus = cpus.saturating_sub(share.cpu_count());
+        memory = memory.saturating_sub(share.memory.0);
+        for grant in &share.devices {
+            if let Some(left) = gpus.get_mut(&grant.index) {
+                *left = left.saturating_sub(grant.share.0);
             }
         }
     }

@@ -69,14 +69,10 @@ fn note(
 /// What jobs hold of a node.
 fn held(state: &State, node: &Node) -> Values {
     let (mut cpus, mut memory_mib, mut gpus) = (0, 0, BTreeSet::new());
-    for id in state.index.on_node.get(&node.id).into_iter().flatten() {
-        let placement = state.job(*id).and_then(|job| job.placement.as_ref());
-        let shares = placement.into_iter().flat_map(|placement| &placement.nodes);
-        for share in shares.filter(|share| share.node == node.id) {
-            cpus += share.cpu_count();
-            memory_mib += share.memory.0;
-            gpus.extend(share.devices.iter().map(|grant| grant.index));
-        }
+    for (_, share) in state.shares_on(node.id) {
+        cpus += share.cpu_count();
+        memory_mib += share.memory.0;
+        gpus.extend(share.devices.iter().map(|grant| grant.index));
     }
     let mut values = Values::default();
     values.set(Figure::CpusHeld, Some(f64::from(cpus)));

@@ -64,7 +64,7 @@ pub(super) fn encode(stretch: Stretch, did: &[(String, Values)], names: &mut Nam
     body.extend(subjects);
     let mut record = Vec::with_capacity(HEAD_BYTES + body.len());
     record.extend((body.len() as u32).to_le_bytes());
-    record.extend(checksum(&body).to_le_bytes());
+    record.extend(crc32fast::hash(&body).to_le_bytes());
     record.extend(body);
     record
 }
@@ -77,18 +77,6 @@ fn upper_half(value: f64) -> u16 {
 
 fn whole(half: u16) -> f64 {
     f64::from(f32::from_bits(u32::from(half) << 16))
-}
-
-/// FNV-1a over words, folded: it tells a record that was cut or spoilt by a crash from a whole one.
-fn checksum(bytes: &[u8]) -> u32 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for part in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..part.len()].copy_from_slice(part);
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3);
-        hash ^= hash >> 29;
-    }
-    (hash >> 32) as u32 ^ hash as u32
 }
 
 /// Seven bits a byte, the last without the eighth.
@@ -132,7 +120,7 @@ impl<R: Read> Records<R> {
         self.body.clear();
         let read = self.from.by_ref().take(length as u64).read_to_end(&mut self.body);
         let whole = read.is_ok_and(|read| read == length);
-        if !whole || checksum(&self.body) != u32::from_le_bytes(rest) {
+        if !whole || crc32fast::hash(&self.body) != u32::from_le_bytes(rest) {
             return None;
         }
         let mut cursor = Cursor(&self.body);
