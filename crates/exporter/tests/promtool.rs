@@ -76,6 +76,7 @@ tests:
   - interval: 1m
     input_series:
       - {series: 'muster_gpu_xid_total{instance="a",pci_bus_id="p",xid="79",class="drain_reboot"}', values: '0x5 1x20'}
+      - {series: 'muster_gpu_xid_total{instance="b",pci_bus_id="q",xid="95",class="drain_reset"}', values: '_x24 1x20'}
       - {series: 'muster_gpu_xid_total{instance="a",pci_bus_id="p",xid="31",class="application"}', values: '0+1x25'}
       - {series: 'DCGM_FI_DEV_GPU_UTIL{instance="a",gpu="0",hpc_job="7"}', values: '0x40'}
       - {series: 'DCGM_FI_DEV_GPU_UTIL{instance="a",gpu="1"}', values: '0x40'}
@@ -91,6 +92,16 @@ tests:
             exp_annotations:
               summary: "Xid 79 on GPU p of a"
               description: "Drain the node; reset the GPU, or start the machine anew for drain_reboot."
+      - eval_time: 26m
+        alertname: MusterGpuNeedsDrain
+        exp_alerts:
+          - exp_labels: {severity: critical, instance: b, pci_bus_id: q, xid: "95", class: drain_reset}
+            exp_annotations:
+              summary: "Xid 95 on GPU q of b"
+              description: "Drain the node; reset the GPU, or start the machine anew for drain_reboot."
+      - eval_time: 44m
+        alertname: MusterGpuNeedsDrain
+        exp_alerts: []
       - eval_time: 38m
         alertname: MusterGpuHeldIdle
         exp_alerts:

@@ -337,7 +337,7 @@ fn readers(options: &Options) -> Vec<(&'static str, Reader)> {
 
 fn counted(log: &mut xid::Log, root: &Path) -> Result<Vec<(String, u32, xid::Count)>, ReadError> {
     let counts = log.read(root)?;
-    Ok(counts.iter().map(|((pci, xid), count)| (pci.clone(), *xid, count.clone())).collect())
+    Ok(counts.iter().map(|((pci, xid, _), count)| (pci.clone(), *xid, count.clone())).collect())
 }
 
 fn gpfs_answer(root: &Path, skipped: &mut Skipped) -> Result<Vec<gpfs::Filesystem>, ReadError> {

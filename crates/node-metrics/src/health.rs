@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::collector::{Part, Snapshot};
 use crate::gpu::state::GpuState;
+use crate::gpu::xid;
 
 /// A link that was lost so often within [`FLAP_SECONDS`] flaps.
 pub const FLAP_LOSSES: u64 = 3;
@@ -20,8 +21,8 @@ pub const FULL_SHARE: f64 = 0.02;
 /// What was seen so far.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// Xid messages by address and number; `None` before the first look.
-    xids: Option<BTreeMap<(String, u32), u64>>,
+    /// Xid messages by address, number and what they ask for; `None` before the first look.
+    xids: Option<BTreeMap<xid::Key, u64>>,
     /// Losses of each link, as often as they were looked at within the time that counts.
     links: BTreeMap<String, Vec<(f64, u64)>>,
     /// GPUs whose driver asks for recovery.
@@ -52,11 +53,15 @@ impl Health {
         for part in &snapshot.parts {
             match &**part {
                 Part::Xids(counts) => {
-                    let now = counts.iter().map(|(pci, xid, n)| ((pci.clone(), *xid), n.count));
+                    let key = |(pci, xid, count): &(String, u32, xid::Count)| {
+                        (pci.clone(), *xid, count.class)
+                    };
+                    let now = counts.iter().map(|one| (key(one), one.2.count));
                     let before = self.xids.replace(now.collect());
                     let Some(before) = before else { continue };
-                    for (pci, xid, count) in counts.iter().filter(|(.., n)| n.class.drains()) {
-                        let known = before.get(&(pci.clone(), *xid)).copied().unwrap_or(0);
+                    for one in counts.iter().filter(|(.., n)| n.class.drains()) {
+                        let (pci, xid, count) = one;
+                        let known = before.get(&key(one)).copied().unwrap_or(0);
                         if count.count > known {
                             let what = count.class.word();
                             found.push(format!("GPU {pci} reported Xid {xid} ({what})"));

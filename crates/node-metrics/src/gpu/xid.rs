@@ -36,6 +36,9 @@ pub struct Message {
     pub text: String,
 }
 
+/// The GPU's address, the number, and what it asks for: messages of one number may ask for different things.
+pub type Key = (String, u32, Class);
+
 /// What was counted of one number on one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
@@ -43,7 +46,7 @@ pub struct Count {
     pub count: u64,
     /// When it last came, microseconds after the machine started; where the log says.
     pub last_us: Option<u64>,
-    /// What the last one asks for.
+    /// What it asks for.
     pub class: Class,
 }
 
@@ -75,7 +78,7 @@ pub struct Log {
     file: Option<File>,
     unfinished: Vec<u8>,
     last: Option<u64>,
-    counts: BTreeMap<(String, u32), Count>,
+    counts: BTreeMap<Key, Count>,
 }
 
 impl Log {
@@ -83,7 +86,7 @@ impl Log {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn read(&mut self, root: &Path) -> Result<&BTreeMap<(String, u32), Count>, ReadError> {
+    pub fn read(&mut self, root: &Path) -> Result<&BTreeMap<Key, Count>, ReadError> {
         const O_NONBLOCK: i32 = 0o4000;
         if self.file.is_none() {
             let mut options = File::options();
@@ -139,13 +142,12 @@ impl Log {
         }
         let Some(message) = message(line) else { return };
         let class = class_of(message.xid, &message.text);
-        let key = (message.pci, message.xid);
+        let key = (message.pci, message.xid, class);
         if self.counts.len() >= COUNTED_MAX && !self.counts.contains_key(&key) {
             return;
         }
         let known = self.counts.entry(key).or_insert(Count { count: 0, last_us: None, class });
         known.count += 1;
-        known.class = class;
         known.last_us = last_us.or(known.last_us);
     }
 }
@@ -202,7 +204,7 @@ mod tests {
             "4,10,36000000000,-;NVRM: Xid (PCI:0000:c1:00): 31, pid=1, MMU Fault\n SUBSYSTEM=pci\n";
         write(first);
         let mut log = Log::default();
-        let key = ("0000:c1:00.0".to_owned(), 31);
+        let key = ("0000:c1:00.0".to_owned(), 31, Class::Application);
         let counts = log.read(root.path()).expect("log").clone();
         assert_eq!((counts[&key].count, counts[&key].last_us), (1, Some(36_000_000_000)));
         // Half a line is read when it is whole; what was read before does not count again.
@@ -218,5 +220,20 @@ mod tests {
         assert_eq!(log.read(root.path()).expect("log").len(), 1);
         assert!(log.unfinished.len() <= 2 * super::RECORD_BYTES_MAX);
         assert!(Log::default().read("/nowhere".as_ref()).is_err());
+    }
+
+    #[test]
+    fn one_that_asks_for_a_drain_is_not_hidden_by_a_milder_one_of_its_number() {
+        let line = |sequence: u32, how: &str| {
+            format!("4,{sequence},36000000000,-;NVRM: Xid (PCI:0000:c1:00): 149, {how}, Link 3\n")
+        };
+        let root = tree("dev/kmsg: ");
+        let both = line(10, "Fatal") + &line(11, "Nonfatal");
+        std::fs::write(root.path().join("dev/kmsg"), both).expect("written");
+        let mut log = Log::default();
+        let counts = log.read(root.path()).expect("log");
+        let found: Vec<(bool, u64)> =
+            counts.values().map(|count| (count.class.drains(), count.count)).collect();
+        assert_eq!(found, [(false, 1), (true, 1)]);
     }
 }
